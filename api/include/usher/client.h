@@ -1,0 +1,83 @@
+#pragma once
+
+/* libusher: what a local process asks its usherd.
+ *
+ * A client is one keep-alive connection to one of the daemon's Unix sockets. A follower keeps one
+ * service's directory in this process, from a watch: picks from it never wait for the daemon, and
+ * go on from the last directory while the daemon is away; its age is always told.
+ *
+ * Threads: a client belongs to one thread at a time. A follower has a thread of its own; its
+ * functions may be called from any. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <usher/endpoint.h>
+#include <usher/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define USHER_CONSUMER_SOCKET "/run/usher/usher.sock"
+#define USHER_ADMIN_SOCKET    "/run/usher/admin.sock"
+
+struct usher_client;
+
+/* socket NULL: $USHER_SOCKET, else USHER_CONSUMER_SOCKET. name is what `usherctl get consumers`
+ * shows; NULL: the program's own. Nothing is connected yet. NULL when out of memory. */
+struct usher_client *usher_client_new(const char *socket, const char *name);
+struct usher_client *usher_client_free(
+		struct usher_client *client); /* NULL is fine; returns NULL */
+
+/* One call of the API: "GET", "/v1/services", a JSON body or NULL. *ret_body is to be freed,
+ * terminated, and set for every HTTP status. Returns the HTTP status (100..599), or a negative
+ * errno: ECONNREFUSED or ENOENT (no daemon there), EACCES (not permitted on the socket), ETIMEDOUT,
+ * EBADMSG, ENOMEM. */
+int usher_client_call(struct usher_client *client, const char *method, const char *path,
+		const char *body, char **ret_body, struct usher_error *reterr);
+/* For one call; 0: none. 30 s at first. */
+void usher_client_set_timeout(struct usher_client *client, uint64_t timeout_usec);
+
+/* Follow a stream: `line` gets each line of the answer without its end, and stops it by returning
+ * non-zero. Returns that value, or the HTTP status when the stream ended or was refused (then
+ * *ret_body has the answer), or a negative errno as above. */
+typedef int (*usher_client_line)(void *userdata, const char *line, size_t length);
+int usher_client_stream(struct usher_client *client, const char *path, usher_client_line line,
+		void *userdata, char **ret_body, struct usher_error *reterr);
+
+/* What a pick gave, or one endpoint of a follower. Strings are the struct's own. */
+struct usher_choice {
+	size_t size;
+	char id[USHER_TEXT_MAX];
+	char address[USHER_TEXT_MAX];
+	uint16_t port;
+	bool secure;
+	uint64_t revision;
+	uint64_t age_usec; /* upper bound */
+	bool stale;        /* older than the service's max_age */
+};
+
+/* Ask the daemon to choose. body is the request as JSON ("{\"hint\": ...}"), or NULL. Errors: as
+ * for call, and ENOENT (no such service), EAGAIN (nothing to choose: code and detail in the error).
+ */
+int usher_client_pick(struct usher_client *client, const char *service, const char *body,
+		struct usher_choice *ret, struct usher_error *reterr);
+
+struct usher_follower;
+
+/* Start following. Errors: EAGAIN (no thread), ENOMEM. Returns before the first directory is in. */
+int usher_follower_new(const char *socket, const char *name, const char *service,
+		struct usher_follower **ret, struct usher_error *reterr);
+struct usher_follower *usher_follower_free(struct usher_follower *follower);
+/* Wait for a directory with at least this revision; 0: any. Errors: ETIMEDOUT. */
+int usher_follower_wait(struct usher_follower *follower, uint64_t revision, uint64_t timeout_usec);
+/* Choose among the endpoints that are ready and do not drain, by smooth turns with their weights;
+ * no I/O, one short lock. Errors: EAGAIN (no directory yet, or nothing to choose). */
+int usher_follower_pick(struct usher_follower *follower, struct usher_choice *ret);
+/* Whether the stream to the daemon stands. */
+bool usher_follower_connected(struct usher_follower *follower);
+
+#ifdef __cplusplus
+}
+#endif

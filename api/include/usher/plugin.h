@@ -1,0 +1,288 @@
+#pragma once
+
+/* What a plug-in of usher is written against: this header, what it includes, and nothing else.
+ *
+ * A plug-in is a shared object with one exported constant, `usher_plugin`, written with
+ * USHER_PLUGIN(). It says who it is, which options it takes, and which facets it offers:
+ *
+ *   discovery     where services live, watched in a thread of the plug-in's own
+ *   registration  telling a registry about an endpoint: add, renew, set its state, remove
+ *   stage         one step of a chain: takes candidates, gives candidates
+ *   selector      picks one of the candidates
+ *
+ * Diary of the ABI, newest last. Within a major, structs only grow at their end and a field is read
+ * only where `size` covers it.
+ *
+ *   1.0  options, discovery, registration, stage, selector
+ */
+
+#include <stdarg.h>
+#include <usher/document.h>
+#include <usher/endpoint.h>
+#include <usher/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define USHER_ABI_MAJOR 1
+#define USHER_ABI_MINOR 0
+
+/* ---- options
+ * -------------------------------------------------------------------------------------- */
+
+/* The host parses a plug-in's options from its table into the instance before any of its code runs,
+ * and shows the table to people. What an option points to lives as long as the instance. */
+enum usher_option_type {
+	USHER_OPTION_STRING,   /* const char * */
+	USHER_OPTION_PATH,     /* const char *, absolute */
+	USHER_OPTION_BOOL,     /* bool */
+	USHER_OPTION_INTEGER,  /* int64_t, in min..max when max > min */
+	USHER_OPTION_DURATION, /* uint64_t, microseconds */
+	USHER_OPTION_SHARE,    /* double, 0..1 */
+	USHER_OPTION_SIZE,     /* uint64_t, bytes */
+	USHER_OPTION_CHOICE,   /* int, the index of the text in choices */
+	USHER_OPTION_STRINGS,  /* const char *const *, NULL-terminated; one text counts as a list of
+				  one */
+	USHER_OPTION_NODE,     /* const struct usher_node *: for what no other type can say */
+};
+
+enum usher_option_flags {
+	USHER_REQUIRED = 1u << 0,
+	USHER_SECRET = 1u << 1, /* never logged, never shown */
+};
+
+struct usher_option {
+	const char *name; /* NULL ends the table */
+	enum usher_option_type type;
+	size_t offset; /* of the field in the instance */
+	unsigned flags;
+	const char *help;         /* one sentence */
+	const char *default_text; /* as a person would write it; NULL: the field stays zero */
+	int64_t min, max;
+	const char *const *choices; /* NULL-terminated */
+};
+
+/* ---- discovery
+ * ------------------------------------------------------------------------------------ */
+
+struct usher_source; /* the host's side of one configured use of a plug-in */
+
+/* A service that somebody wants to know about. */
+struct usher_wanted {
+	const char *service; /* its name in usher; what offer, confirm and fail take */
+	const char *name;    /* its name in the registry */
+	const char *port; /* which of its ports, by name or number; NULL: the only one, or the first
+			   */
+};
+
+enum usher_verdict {
+	USHER_FRESH = 0,   /* complete, from an authority that proved itself current */
+	USHER_SUSPECT = 1, /* complete, but it shrank in a way that a control-plane fault also makes
+			    */
+};
+
+struct usher_discovery {
+	size_t size;
+	/* Runs in a thread of its own until usher_source_wait() says 0, then returns. It may block
+	 * in anything the host can interrupt; what else it blocks in delays the stop, and a plug-in
+	 * that does not stop in time is named in the log and left behind. Returning earlier, or a
+	 * negative value, is a fault: the host calls run again after a back-off. */
+	int (*run)(void *instance, struct usher_source *source);
+};
+
+/* The functions below may be called only from the thread that runs `run`, and are never for
+ * waiting. */
+
+/* What is wanted now; the list lives until the next usher_source_wait(). */
+const struct usher_wanted *usher_source_wanted(struct usher_source *source, size_t *ret_count);
+
+/* "This is the directory of the service now." Takes the set, whatever it returns, and seals it.
+ * Offering a set equal to the last one costs little and proves that it is current. `revision` is
+ * the registry's own word for it, for people; NULL: none. `observed_usec` is when the authority was
+ * asked (CLOCK_BOOTTIME); 0: now. Errors: ENOENT (nobody wants the service any more: fine to
+ * ignore), ENOMEM. */
+int usher_source_offer(struct usher_source *source, const char *service,
+		struct usher_endpoints *set, enum usher_verdict verdict, const char *revision,
+		uint64_t observed_usec);
+/* "Nothing changed, and the authority itself has just proved it." NULL: every service offered so
+ * far. */
+void usher_source_confirm(struct usher_source *source, const char *service, uint64_t observed_usec);
+/* "I could not find out": unreachable, denied (EACCES, EPERM), nonsense (EBADMSG). The last good
+ * answer stays, and ages. NULL: every wanted service. */
+void usher_source_fail(struct usher_source *source, const char *service, int code,
+		const struct usher_error *why);
+/* Which services the source can see, wanted or not; replaces what was said before. */
+void usher_source_known(struct usher_source *source, const char *const *names, size_t count);
+
+enum usher_wait_flags {
+	USHER_WAIT_WANTED = 1u << 0,  /* what is wanted has changed */
+	USHER_WAIT_TIMEOUT = 1u << 1, /* the time is over */
+	USHER_WAIT_FD = 1u << 2,      /* the descriptor is ready, or in error */
+	USHER_WAIT_PATH = 1u
+			<< 3, /* the file or folder has changed, and has been quiet for a moment */
+};
+
+struct usher_wait {
+	size_t size;
+	uint64_t timeout_usec; /* 0: no limit */
+	bool backoff; /* wait for the host's next jittered back-off delay instead of timeout_usec:
+			 0.2 s doubling to 30 s, reset by the next offer or confirm */
+	int fd;       /* with events != 0: a descriptor to wait for */
+	short events; /* as in poll(2); 0: none */
+	const char *path; /* a file or folder to wait for, through symbolic links; NULL: none.
+			     Changes since the previous wait for the same path count. */
+};
+
+/* Wait for whatever comes first. Returns a set of enum usher_wait_flags, 0 when told to stop, or a
+ * negative errno (EINVAL, ENOMEM, EMFILE). */
+int usher_source_wait(struct usher_source *source, const struct usher_wait *wait);
+
+/* The name of the source in the configuration. */
+const char *usher_source_name(struct usher_source *source);
+
+/* ---- registration
+ * --------------------------------------------------------------------------------- */
+
+/* Called one at a time in a thread of the source that is not the one of `run`; both share the
+ * instance, so what both touch needs a lock. A NULL member: this registry cannot do that, and the
+ * host says so. Each may block, but should give up in well under a minute. Each is idempotent:
+ * doing it twice is doing it once. Errors: EROFS (cannot be written; why), EACCES, ENOENT,
+ * ETIMEDOUT, EIO, ...: all with a message. */
+struct usher_registration {
+	size_t size;
+	int (*add)(void *instance, const struct usher_wanted *service,
+			const struct usher_endpoint *endpoint, struct usher_error *reterr);
+	int (*renew)(void *instance, const struct usher_wanted *service, const char *id,
+			struct usher_error *reterr);
+	int (*set_state)(void *instance, const struct usher_wanted *service, const char *id,
+			enum usher_admin_state state, struct usher_error *reterr);
+	int (*remove)(void *instance, const struct usher_wanted *service, const char *id,
+			struct usher_error *reterr);
+};
+
+/* ---- selection
+ * ------------------------------------------------------------------------------------ */
+
+/* What a consumer asked for. NULL or empty: it did not say. */
+struct usher_request {
+	size_t size;
+	const char *hint;
+	const char *version;
+	const char *sticky;         /* an endpoint's id */
+	const char *key;            /* for consistent hashing */
+	const char *const *exclude; /* ids already tried */
+	size_t exclude_count;
+	uint64_t random; /* fresh for every request */
+	uint64_t cursor; /* one more for every pick of the service, from a random start */
+	uint64_t now_usec;
+};
+
+/* What is being chosen from: immutable while a stage or selector looks at it. A candidate is an
+ * index into endpoints. */
+struct usher_view {
+	size_t size;
+	const struct usher_endpoints *endpoints;
+	const uint32_t *weights; /* effective weight of each endpoint: its own, scaled by a ramp; 0:
+				    no new traffic */
+	const char *zone;        /* of this node; NULL: unknown */
+};
+
+struct usher_stage {
+	size_t size;
+	bool looks_at_request; /* false: the result may be computed once and shared by all */
+	/* Compact candidates in place, keeping their order, and return how many stay. Pure: no
+	 * allocation, no lock, no I/O. request is NULL for a stage that does not look at it. */
+	size_t (*filter)(const void *instance, const struct usher_view *view,
+			const struct usher_request *request, uint32_t *candidates, size_t count);
+	/* Why this candidate left: "zone west is not east". Called only for one that filter has
+	 * dropped. */
+	void (*explain)(const void *instance, const struct usher_view *view,
+			const struct usher_request *request, uint32_t candidate, char *ret_text,
+			size_t size);
+};
+
+struct usher_selector {
+	size_t size;
+	/* At publication, for the candidates that the shared part of the chain left: compute what
+	 * picks need. May allocate. NULL: nothing to prepare. */
+	int (*prepare)(const void *instance, const struct usher_view *view,
+			const uint32_t *candidates, size_t count, void **ret_prepared);
+	void (*release)(void *prepared);
+	/* The position in candidates of the chosen one, or -1 when none may be chosen (all have
+	 * weight 0). count is at least 1. prepared is NULL when the candidates are not those of
+	 * prepare, because a stage has looked at the request. Pure: no allocation, no lock, no I/O.
+	 */
+	ssize_t (*pick)(const void *instance, const void *prepared, const struct usher_view *view,
+			const struct usher_request *request, const uint32_t *candidates,
+			size_t count);
+	/* The long-run share of candidates[position], 0..1, for explain. */
+	double (*share)(const void *instance, const struct usher_view *view,
+			const uint32_t *candidates, size_t count, size_t position);
+};
+
+/* ---- the plug-in
+ * ---------------------------------------------------------------------------------- */
+
+struct usher_plugin {
+	size_t size;
+	uint32_t abi_major, abi_minor;
+	size_t option_size;
+	const char *name; /* as in the configuration, and as the file is called: NAME.so */
+	const char *version;
+	const char *summary; /* a few words */
+	size_t instance_size;
+	const struct usher_option *options;
+	/* After the options are parsed; NULL: nothing to do. Called by the thread that loads, may
+	 * not block. */
+	int (*init)(void *instance, struct usher_error *reterr);
+	void (*done)(void *instance);
+	const struct usher_discovery *discovery;
+	const struct usher_registration *registration;
+	const struct usher_stage *stage;
+	const struct usher_selector *selector;
+};
+
+enum usher_log_priority {
+	USHER_LOG_ERROR = 3,
+	USHER_LOG_WARNING = 4,
+	USHER_LOG_INFO = 6,
+	USHER_LOG_DEBUG = 7
+};
+
+/* To the host's log, with the name of the plug-in. Thread: any. Never secrets, never bodies. */
+__attribute__((format(printf, 2, 3))) void usher_log(
+		enum usher_log_priority priority, const char *format, ...);
+
+/* The ABI numbers also stand in an ELF note, so that the host can refuse a plug-in before any of
+ * its code runs (its constructors included). */
+#define USHER_NOTE_NAME    "usher"
+#define USHER_NOTE_TYPE    1
+#define USHER_NOTE_SECTION ".note.usher.abi"
+
+struct usher_abi_note {
+	uint32_t name_size, desc_size, type;
+	char name[8];
+	uint32_t major, minor;
+};
+
+#define USHER_EXPORT __attribute__((visibility("default")))
+
+/* USHER_PLUGIN(.name = "file", .summary = "...", ...): the one exported constant, and the note. */
+#define USHER_PLUGIN(...)                                                                  \
+	__attribute__((used, aligned(4),                                                   \
+			section(USHER_NOTE_SECTION))) static const struct usher_abi_note   \
+			usher_abi_note_ = { sizeof(USHER_NOTE_NAME), 2 * sizeof(uint32_t), \
+				USHER_NOTE_TYPE, USHER_NOTE_NAME, USHER_ABI_MAJOR,         \
+				USHER_ABI_MINOR };                                         \
+	USHER_EXPORT extern const struct usher_plugin usher_plugin;                        \
+	const struct usher_plugin usher_plugin = { .size = sizeof(struct usher_plugin),    \
+		.abi_major = USHER_ABI_MAJOR,                                              \
+		.abi_minor = USHER_ABI_MINOR,                                              \
+		.option_size = sizeof(struct usher_option),                                \
+		.version = "1.0",                                                          \
+		__VA_ARGS__ }
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,15 @@
+# The libraries of DESIGN: found once, used by target name.
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+pkg_check_modules(SYSTEMD REQUIRED IMPORTED_TARGET libsystemd>=249)
+pkg_check_modules(YAML REQUIRED IMPORTED_TARGET yaml-0.1)
+pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.13)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(MICROHTTPD REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.75)
+pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(SMARTCOLS REQUIRED IMPORTED_TARGET smartcols)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+if(USHER_TESTS)
+	pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+endif()

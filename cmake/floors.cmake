@@ -1,0 +1,16 @@
+# usher_floor(NAME BELOW... LIBS lib...): one floor of the daemon. Its folder is visible to the floors
+# that name it, so an include of a higher floor's header does not compile.
+function(usher_floor name)
+	cmake_parse_arguments(FLOOR "" "" "BELOW;LIBS" ${ARGN})
+	file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.c)
+	if(sources)
+		add_library(floor-${name} STATIC ${sources})
+		set(scope PUBLIC)
+	else()
+		add_library(floor-${name} INTERFACE)
+		set(scope INTERFACE)
+	endif()
+	target_include_directories(floor-${name} ${scope} ${CMAKE_CURRENT_SOURCE_DIR}/${name})
+	list(TRANSFORM FLOOR_BELOW PREPEND floor-)
+	target_link_libraries(floor-${name} ${scope} ${FLOOR_BELOW} ${FLOOR_LIBS})
+endfunction()

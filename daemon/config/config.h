@@ -1,0 +1,184 @@
+#pragma once
+
+/* The configuration: one immutable value, replaced whole. What people type, and every default, is
+ * in the tables of config-tables.c; the schema for editors is made from the same tables.
+ *
+ * Loading reads FILE and, beside it, conf.d/ *.yaml in the order of their names, merged by name: a
+ * source or service that is named twice across files is an error that names both places; a map is
+ * merged key by key; the same key with two values is an error, too. Every message has file, line
+ * and column. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <usher/document.h>
+#include <usher/error.h>
+
+#define CONFIG_NAME_MAX     253 /* bytes of a service, source or node name */
+#define CONFIG_SERVICES_MAX 20000
+#define CONFIG_SOURCES_MAX  64
+#define CONFIG_STAGES_MAX   32 /* of one chain */
+#define CONFIG_FEEDS_MAX    16 /* sources of one service */
+
+/* A plug-in and what the configuration says to it. The options are parsed against the plug-in's own
+ * table once it is loaded; the node keeps the place for messages. */
+struct plugin_use {
+	char *plugin;
+	const struct usher_node *options; /* a map, or NULL: none given */
+	const struct usher_node *place;   /* where the plug-in is named */
+};
+
+struct listen_config {
+	char *socket; /* path */
+	mode_t mode;
+	char *owner; /* name or number; NULL: the daemon's own */
+	char *group;
+};
+
+struct source_config {
+	char *name;
+	struct plugin_use use;
+};
+
+/* One source of one service: under which name there, and which of its ports. */
+struct feed_config {
+	char *source;
+	char *name; /* the service's own when not given */
+	char *port; /* NULL */
+	const struct usher_node *place;
+};
+
+enum merge_policy {
+	MERGE_FIRST,
+	MERGE_UNION
+};
+enum stale_policy {
+	STALE_SERVE,
+	STALE_FAIL
+};
+enum empty_policy {
+	EMPTY_PASS,
+	EMPTY_FAIL
+};
+
+struct stage_config {
+	struct plugin_use use;
+	enum empty_policy on_empty; /* taken by the host out of the stage's map */
+};
+
+enum drain_order {
+	DRAIN_SERVE_STALE,
+	DRAIN_REFUSE_FIRST
+};
+/* When the budget of a step is spent. */
+enum budget_policy {
+	BUDGET_CONTINUE,
+	BUDGET_HOLD,
+	BUDGET_FAIL
+};
+
+enum hook_kind {
+	HOOK_NONE,
+	HOOK_EXEC,
+	HOOK_HTTP,
+	HOOK_SYSTEMD
+};
+
+/* What is run to turn an instance's readiness off or on, to close it, to start it. In every text
+ * {id}, {address}, {port}, {service}, {uid}, {zone} and {metadata.NAME} stand for the endpoint's
+ * own. */
+struct hook_config {
+	enum hook_kind kind;
+	char **command; /* exec: NULL-terminated argument vector, no shell */
+	char *method;   /* http */
+	char *url;
+	char *unit;   /* systemd */
+	char *action; /* systemd: stop, start, restart, kill */
+	uint64_t timeout_usec;
+};
+
+struct drain_config {
+	enum drain_order order;
+	uint64_t registry_usec, consumer_refresh_usec, consumer_cache_usec,
+			margin_usec;               /* propagation */
+	enum budget_policy on_propagation_timeout; /* propagation: on_timeout */
+	uint64_t propagation_timeout_usec; /* for echo and acknowledgements; 0: what is left of the
+					      deadline */
+	uint64_t in_flight_timeout_usec, quiet_usec;
+	bool from_tcp, from_consumers;
+	enum budget_policy on_in_flight_timeout;
+	uint64_t deadline_usec;
+	unsigned min_ready;
+	struct hook_config readiness; /* runs in the readiness step, and backwards on restore */
+	struct hook_config close;
+	struct hook_config open; /* before a restore probes */
+};
+
+struct restore_config {
+	struct probe_config {
+		bool enabled; /* tcp unless a path is given */
+		char *http_path;
+		uint16_t port; /* 0: the endpoint's */
+		uint64_t timeout_usec, interval_usec;
+		unsigned rise;
+	} probe;
+	uint64_t observed_timeout_usec; /* for the registry to show it again */
+	uint64_t ramp_usec;             /* 0: full weight at once */
+	uint64_t deadline_usec;
+};
+
+struct service_config {
+	char *name; /* NULL in defaults */
+	uint64_t startup_timeout_usec;
+	struct feed_config *feeds;
+	size_t feed_count;
+	enum merge_policy merge;
+	uint64_t max_age_usec;
+	enum stale_policy on_stale;
+	double guard_share; /* a removal of more than this share of the known endpoints is held
+			       back; 1: never */
+	uint64_t guard_hold_usec;
+	struct stage_config *stages;
+	size_t stage_count;
+	struct plugin_use select;
+	struct drain_config drain;
+	struct restore_config restore;
+	const struct usher_node *place; /* where it is declared; NULL in defaults */
+};
+
+struct config {
+	unsigned refs;
+	char *path;
+	struct usher_document **documents; /* what the nodes point into */
+	size_t document_count;
+	char *node_name; /* the host name when not given */
+	char *node_zone; /* NULL */
+	struct listen_config consumer, admin;
+	char *http_listen; /* "127.0.0.1:9180"; NULL: off */
+	char *state_dir;
+	char **plugin_dirs; /* NULL-terminated */
+	struct source_config *sources;
+	size_t source_count;
+	struct service_config defaults;
+	bool lazy_allow;
+	unsigned lazy_limit;
+	struct service_config *services; /* sorted by name, defaults filled in */
+	size_t service_count;
+};
+
+/* Errors: EBADMSG, EINVAL, ERANGE, ENOENT, EACCES, EEXIST, E2BIG, ENOMEM; always with a message. */
+int config_load(const char *path, struct config **ret, struct usher_error *reterr);
+struct config *config_ref(struct config *c);
+struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
+
+const struct service_config *config_find_service(const struct config *c, const char *name);
+const struct source_config *config_find_source(const struct config *c, const char *name);
+bool plugin_use_equal(const struct plugin_use *a, const struct plugin_use *b);
+
+/* The JSON schema of the configuration file, for editors; to be freed. NULL when out of memory. */
+char *config_schema(void);
+
+/* One service's name: what can be typed, logged, and put in a URL: 1..CONFIG_NAME_MAX bytes of
+ * UTF-8 without control characters, '/' or spaces. EINVAL with the reason. */
+int config_check_name(const char *name, struct usher_error *reterr);

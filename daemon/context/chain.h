@@ -1,0 +1,47 @@
+#pragma once
+
+/* A service's stages and its selector, made ready to run: pure functions over a view.
+ *
+ * The longest prefix of stages that do not look at a request is the shared part: it runs once, at
+ * publication. The rest runs for each pick. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <usher/plugin.h>
+
+#include "config.h"
+#include "plugin-instance.h"
+
+struct chain_stage {
+	struct plugin_instance *instance;
+	enum empty_policy on_empty;
+};
+
+struct chain {
+	unsigned refs;
+	struct chain_stage *stages;
+	size_t stage_count;
+	size_t shared_count; /* of stages, the prefix that looks at no request */
+	struct plugin_instance *selector;
+};
+
+/* Errors: what plugin_instance_new says; EINVAL for a stage twice; with the place. */
+int chain_new(struct plugins *plugins, const struct service_config *service, struct chain **ret,
+		struct usher_error *reterr);
+struct chain *chain_ref(struct chain *c);
+struct chain *chain_unref(struct chain *c);
+
+/* What one stage did, for explain. */
+struct chain_step {
+	size_t in, out;
+	bool emptied; /* nothing matched, and on_empty ruled */
+	enum empty_policy ruled;
+};
+
+/* Run stages first..last-1 over candidates, in place; returns how many stay. A stage that would
+ * leave none gives on_empty: pass keeps what it got, fail gives 0 and *ret_failed_stage. steps
+ * (NULL: nobody asks) has room for last - first. scratch has room for count. */
+size_t chain_run(const struct chain *c, size_t first, size_t last, const struct usher_view *view,
+		const struct usher_request *request, uint32_t *candidates, size_t count,
+		uint32_t *scratch, size_t *ret_failed_stage, struct chain_step *steps);

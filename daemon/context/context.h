@@ -1,0 +1,107 @@
+#pragma once
+
+/* All that the daemon holds for one service: policy, observations, chain, snapshot. Owned by the
+ * directory; recomputes only when something it depends on changed, publishes only when the result
+ * differs. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "chain.h"
+#include "config.h"
+#include "freshness.h"
+#include "observation.h"
+#include "snapshot.h"
+#include "source.h"
+
+struct directory;
+struct context;
+
+/* One source of the context, and what it said. */
+struct feed {
+	const struct feed_config *config;
+	struct source *source; /* NULL: not running */
+	enum source_state state;
+	struct observation *observation; /* in force; NULL: never answered */
+	uint64_t observed_usec; /* of the last proof; may be in the past of this boot (restored from
+				   disk) */
+	bool restored; /* the observation is the disk's; the source has not answered since the start
+			*/
+	struct observation *held; /* a sudden removal that is held back; NULL: none */
+	uint64_t held_since_usec, held_until_usec;
+	char *error; /* the last, while the source fails; NULL */
+	unsigned offers, failures;
+};
+
+/* What a rollout has decided about an endpoint. Keyed by id and uid: another incarnation at the
+ * same id is not bound by it. */
+struct override {
+	const char *id;
+	const char *uid; /* NULL: whichever */
+	enum usher_admin_state admin_state;
+	bool withdrawn;      /* not listed at all */
+	double weight_share; /* of its own weight, 0..1, for a ramp */
+};
+
+/* The facts of a pick that found nothing; the words are the API's codes. */
+enum pick_result {
+	PICK_OK,
+	PICK_SOURCE_UNKNOWN, /* no source has answered yet */
+	PICK_SOURCE_FAILED,  /* never answered, and the last attempt failed */
+	PICK_STALE,          /* past max_age and on_stale: fail */
+	PICK_EMPTY,          /* the service truly has no endpoints */
+	PICK_ALL_UNHEALTHY,
+	PICK_FILTERED, /* a strict stage, or only drained, or weight 0; see stage */
+};
+const char *pick_result_to_string(enum pick_result result); /* "source_unknown", ... */
+
+struct pick {
+	enum pick_result result;
+	uint32_t endpoint; /* index into snapshot->all */
+	const char *stage; /* of PICK_FILTERED: the stage's name, "drain" or the selector's name */
+	struct snapshot *snapshot; /* borrowed until the loop turns; NULL before the first answer */
+	struct freshness freshness;
+};
+
+const char *context_service(const struct context *c);
+bool context_is_eager(const struct context *c);
+const struct service_config *context_config(const struct context *c);
+const struct chain *context_chain(const struct context *c);
+/* NULL before the first answer. Borrowed: take a reference to keep it. */
+struct snapshot *context_snapshot(const struct context *c);
+size_t context_feed_count(const struct context *c);
+const struct feed *context_feed(const struct context *c, size_t i);
+void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret);
+/* Whether each declared source of the merge has answered, so that READY need not wait for it. */
+bool context_has_answer(const struct context *c);
+
+/* Choose. request->random and cursor are filled in here. No allocation. */
+void context_pick(struct context *c, struct usher_request *request, uint64_t now_usec,
+		struct pick *ret);
+
+/* The same, told stage by stage; arrays are owned by the explanation. */
+struct explain_left {
+	uint32_t endpoint;
+	char reason[160];
+};
+struct explain_stage {
+	const char *name; /* "admin" is the host's own first look: draining, withdrawn and
+			     maintenance endpoints leave */
+	bool shared;
+	struct chain_step step;
+	struct explain_left *left;
+	size_t left_count;
+};
+struct explanation {
+	struct pick pick;
+	struct explain_stage *stages;
+	size_t stage_count;
+	const char *selector;
+	size_t candidate_count; /* that the selector chose from */
+	double share;           /* of the chosen one */
+};
+int context_explain(struct context *c, struct usher_request *request, uint64_t now_usec,
+		struct explanation *ret);
+void explanation_done(struct explanation *e);
+/* Why an endpoint of the current snapshot is not chosen: text into ret. */
+void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, size_t size);

@@ -1,0 +1,55 @@
+#pragma once
+
+/* The immutable, numbered result of a context, ready for consumers.
+ *
+ * It holds every endpoint that the sources know (`all`) and says of each what became of it. Indexes
+ * into `all` everywhere. Listed: what consumers see, which is the chosen ones and those that drain.
+ * Chosen: what a pick may return before the stages that look at a request. Reference counted; the
+ * arrays live in the snapshot's own block. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <usher/endpoint.h>
+
+#define SNAPSHOT_NO_STAGE UINT8_MAX
+
+/* What became of one endpoint. */
+struct snapshot_entry {
+	uint32_t weight;     /* effective: its own, scaled by a ramp */
+	uint8_t admin_state; /* enum usher_admin_state: the source's or ours, whichever is further
+				out */
+	uint8_t source;      /* index into the context's sources, of the one it was taken from */
+	uint8_t stage;       /* index into the chain of the static stage that dropped it, or
+				SNAPSHOT_NO_STAGE */
+	bool listed;
+	bool chosen;
+	bool withdrawn; /* taken out by a drain */
+	bool conflict;  /* sources disagree about it */
+};
+
+struct snapshot {
+	unsigned refs;
+	uint64_t revision;
+	uint64_t published_wall_usec;
+	struct usher_endpoints *all; /* sealed */
+	size_t count;                /* of all, and of entries */
+	size_t chosen_count;
+	size_t listed_count;
+	size_t draining_count;
+	size_t conflict_count;
+	size_t weight_invalid_count;
+	const struct snapshot_entry *entries;
+	const uint32_t *weights;
+	const uint32_t *chosen;
+	const uint32_t *listed;
+};
+
+/* Counts and arrays follow from the entries; weights and admin states are the entries'. Takes a
+ * reference to all. NULL when out of memory. Revision and time are set by whoever publishes. */
+struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries);
+struct snapshot *snapshot_ref(struct snapshot *s);
+struct snapshot *snapshot_unref(struct snapshot *s); /* NULL is fine; returns NULL */
+/* Whether a consumer could tell them apart: the same listed endpoints with the same fields, states,
+ * weights. */
+bool snapshot_equal(const struct snapshot *a, const struct snapshot *b);

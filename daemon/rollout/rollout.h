@@ -1,0 +1,75 @@
+#pragma once
+
+/* Drains and restores: durable, level-triggered operations on one endpoint.
+ *
+ * A reconciler looks at one record, does the act of its current step (idempotent), and moves on
+ * when the evidence is in or the budget is spent. The record is on disk before a step acts. Thread:
+ * the core's. */
+
+#include "directory.h"
+#include "record.h"
+
+struct rollout;
+
+/* What the consumers have read: asked of the floor above. */
+struct consumer_evidence {
+	unsigned connected; /* consumers that know the service */
+	unsigned caught_up; /* of those, that have read and acknowledged the revision */
+	const char *behind; /* the name of one that is behind; NULL */
+	uint64_t behind_revision;
+};
+struct in_flight_evidence {
+	unsigned reporters;
+	uint64_t requests;
+};
+struct rollout_above {
+	void (*consumers)(void *userdata, const char *service, uint64_t revision,
+			struct consumer_evidence *ret);
+	void (*in_flight)(void *userdata, const char *service, const char *endpoint,
+			struct in_flight_evidence *ret);
+	/* A record changed: for whoever follows it. Called for every transition and new evidence.
+	 */
+	void (*changed)(void *userdata, const struct drain_record *record);
+};
+
+int rollout_new(sd_event *event, struct directory *directory, struct worker *worker,
+		struct rollout **ret);
+struct rollout *rollout_free(
+		struct rollout *r); /* running drains stay on disk, to go on after a restart */
+void rollout_set_store(struct rollout *r, struct store *store);
+void rollout_set_above(struct rollout *r, const struct rollout_above *above, void *userdata);
+/* From the store, before rollout_start(). */
+void rollout_restore_drain(struct rollout *r, const struct stored_drain *drain);
+/* Go on with what the disk says. Call after directory_apply. */
+void rollout_start(struct rollout *r);
+
+struct drain_request {
+	const char *service;
+	const char *endpoint;
+	const char *reason; /* NULL */
+	const char *requested_by;
+	uint64_t timeout_usec; /* instead of the configured deadline; 0: as configured */
+	bool order_given;
+	enum drain_order order;
+};
+
+/* Start one, or find the one that runs for the same endpoint: then > 0, with the same record
+ * (asking twice is asking once). Errors: ENOENT (service or endpoint), EPERM (a guard refuses:
+ * min_ready, directory not live, a restore is running), EIO (the disk does not take the record),
+ * E2BIG, ENOMEM; with a message. The record is borrowed until the loop turns. */
+int rollout_drain(struct rollout *r, const struct drain_request *request,
+		const struct drain_record **ret, struct usher_error *reterr);
+/* Bring back: of a drained endpoint, or of one that the source shows as draining or in maintenance.
+ */
+int rollout_restore(struct rollout *r, const struct drain_request *request,
+		const struct drain_record **ret, struct usher_error *reterr);
+/* Stop a drain and go back. > 0: it was being cancelled already. Errors: ENOENT, EALREADY (it is
+ * finished; how). */
+int rollout_cancel(struct rollout *r, const char *id, const struct drain_record **ret,
+		struct usher_error *reterr);
+
+const struct drain_record *rollout_find(struct rollout *r, const char *id);
+size_t rollout_count(const struct rollout *r);
+const struct drain_record *rollout_at(const struct rollout *r, size_t i); /* newest first */
+/* Running ones, for READY, STATUS and stop. */
+size_t rollout_running(const struct rollout *r);

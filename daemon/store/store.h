@@ -1,0 +1,75 @@
+#pragma once
+
+/* The disk: the record of drains, the last known directory, and the revisions handed out, in one
+ * SQLite file (WAL, synchronous FULL) behind a thread of its own, which commits what has gathered
+ * in one transaction.
+ *
+ * The core never waits: it posts, and is called back when the commit is on disk. What is lost or
+ * damaged is said once and started anew beside it (NAME.damaged-TIME); a file that somebody deleted
+ * is written again within STORE_REFRESH_USEC. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <usher/endpoint.h>
+#include <usher/error.h>
+
+#include "inbox.h"
+
+#define STORE_REFRESH_USEC  UINT64_C(10000000)
+#define STORE_REVISION_STEP UINT64_C(1000000)
+
+struct store;
+
+/* What was on disk at the start. Strings are owned by the caller of the walk only for the call. */
+struct stored_feed {
+	const char *service;
+	const char *source;
+	struct usher_endpoints *endpoints; /* a reference is the callee's to take */
+	const char *revision;              /* the registry's own word; NULL */
+	uint64_t observed_wall_usec;
+};
+
+struct stored_drain {
+	const char *id;
+	const char *json; /* the whole record */
+	bool finished;
+};
+
+struct store_loader {
+	void (*feed)(void *userdata, const struct stored_feed *feed);
+	void (*drain)(void *userdata, const struct stored_drain *drain);
+	void (*cursor)(void *userdata, const char *service, uint64_t cursor);
+};
+
+/* Open DIR/usher.db, creating the folder (0750) and the file (0640) as needed, read it through the
+ * loader in the caller's thread, and start the thread. *ret_revision is the first revision that was
+ * never handed out. Errors: what mkdir and open say, EBUSY (another usherd uses the folder),
+ * ENOSPC, ENOMEM; with a message. */
+int store_open(const char *dir, struct inbox *inbox, const struct store_loader *loader,
+		void *userdata, struct store **ret, uint64_t *ret_revision,
+		struct usher_error *reterr);
+/* Commits what is waiting, for at most five seconds. NULL is fine. */
+struct store *store_close(struct store *store);
+
+/* r: 0 when it is on disk, or a negative errno with its reason (valid for the call). */
+typedef void (*store_done)(void *userdata, int r, const char *reason);
+
+/* Each copies what it needs. done may be NULL. Errors at once: ENOMEM. */
+int store_put_drain(struct store *store, const char *id, const char *json, bool finished,
+		store_done done, void *userdata);
+int store_remove_drain(struct store *store, const char *id, store_done done, void *userdata);
+int store_put_feed(struct store *store, const char *service, const char *source,
+		struct usher_endpoints *endpoints, const char *revision,
+		uint64_t observed_wall_usec, store_done done, void *userdata);
+/* The endpoints are the same; only the time is newer. Cheap, and written with the next commit. */
+int store_touch_feed(struct store *store, const char *service, const char *source,
+		uint64_t observed_wall_usec);
+int store_remove_feed(struct store *store, const char *service, const char *source);
+int store_put_cursor(struct store *store, const char *service, uint64_t cursor);
+
+/* The next revision; 0 never. Reserves ahead, and never hands out one that the disk does not know
+ * to be reserved unless the disk fails, which is logged. */
+uint64_t store_next_revision(struct store *store);
+
+/* Why the disk last failed, or NULL while it works; for status. Valid until the loop turns. */
+const char *store_trouble(const struct store *store);
