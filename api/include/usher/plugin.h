@@ -28,8 +28,7 @@ extern "C" {
 #define USHER_ABI_MAJOR 1
 #define USHER_ABI_MINOR 0
 
-/* ---- options
- * -------------------------------------------------------------------------------------- */
+/* ---- options ---- */
 
 /* The host parses a plug-in's options from its table into the instance before any of its code runs,
  * and shows the table to people. What an option points to lives as long as the instance. */
@@ -63,8 +62,7 @@ struct usher_option {
 	const char *const *choices; /* NULL-terminated */
 };
 
-/* ---- discovery
- * ------------------------------------------------------------------------------------ */
+/* ---- discovery ---- */
 
 struct usher_source; /* the host's side of one configured use of a plug-in */
 
@@ -141,8 +139,7 @@ int usher_source_wait(struct usher_source *source, const struct usher_wait *wait
 /* The name of the source in the configuration. */
 const char *usher_source_name(struct usher_source *source);
 
-/* ---- registration
- * --------------------------------------------------------------------------------- */
+/* ---- registration ---- */
 
 /* Called one at a time in a thread of the source that is not the one of `run`; both share the
  * instance, so what both touch needs a lock. A NULL member: this registry cannot do that, and the
@@ -161,8 +158,7 @@ struct usher_registration {
 			struct usher_error *reterr);
 };
 
-/* ---- selection
- * ------------------------------------------------------------------------------------ */
+/* ---- selection ---- */
 
 /* What a consumer asked for. NULL or empty: it did not say. */
 struct usher_request {
@@ -221,8 +217,7 @@ struct usher_selector {
 			const uint32_t *candidates, size_t count, size_t position);
 };
 
-/* ---- the plug-in
- * ---------------------------------------------------------------------------------- */
+/* ---- the plug-in ---- */
 
 struct usher_plugin {
 	size_t size;
