@@ -2,6 +2,7 @@
 
 /* What a source last said of one service: immutable, reference counted, handed between threads. */
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <usher/plugin.h>
 

@@ -18,6 +18,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define USHER_CONSUMER_SOCKET "/run/usher/usher.sock"
 #define USHER_ADMIN_SOCKET    "/run/usher/admin.sock"
@@ -78,6 +79,7 @@ int usher_follower_pick(struct usher_follower *follower, struct usher_choice *re
 /* Whether the stream to the daemon stands. */
 bool usher_follower_connected(struct usher_follower *follower);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

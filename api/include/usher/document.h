@@ -15,6 +15,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define USHER_DOCUMENT_SIZE_MAX  (64u * 1024 * 1024) /* bytes of text */
 #define USHER_DOCUMENT_DEPTH_MAX 64
@@ -96,6 +97,7 @@ const char *usher_duration_format(uint64_t usec, char *ret);
  * word. */
 const char *usher_nearest_word(const char *text, const char *const *words);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

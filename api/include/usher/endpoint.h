@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define USHER_ENDPOINTS_MAX 100000 /* in one set */
 #define USHER_METADATA_MAX  128    /* pairs of one endpoint */
@@ -70,7 +71,7 @@ struct usher_endpoint {
 		.size = sizeof(struct usher_endpoint), .weight = 1, .ready = true, .serving = true \
 	}
 
-struct usher_endpoints; /* opaque: one packed block with offsets */
+struct usher_endpoints; /* opaque: packed, with offsets instead of pointers */
 
 /* An empty set, or NULL when out of memory. */
 struct usher_endpoints *usher_endpoints_new(void);
@@ -124,6 +125,7 @@ int usher_authority_parse(const char *text, uint16_t default_port, char *ret_add
 /* "10.0.0.5:8080" or "[fd00::10]:8080"; ret needs USHER_AUTHORITY_MAX bytes. Returns ret. */
 const char *usher_authority_format(const char *address, uint16_t port, char *ret);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

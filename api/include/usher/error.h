@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define USHER_ERROR_TEXT_MAX 512
 
@@ -33,6 +34,7 @@ __attribute__((format(printf, 3, 4))) int usher_error_prefix(
 /* The text, or the code's own words when the callee gave none. Borrowed from err or static. */
 const char *usher_error_text(const struct usher_error *err, int code);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

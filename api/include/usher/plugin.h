@@ -24,6 +24,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define USHER_ABI_MAJOR 1
 #define USHER_ABI_MINOR 0
@@ -278,6 +279,7 @@ struct usher_abi_note {
 		.version = "1.0",                                                          \
 		__VA_ARGS__ }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
