@@ -10,10 +10,13 @@
 
 struct server;
 
+/* r: 0, or a negative errno with its reason. */
+typedef void (*server_reloaded)(void *userdata, int r, const char *reason);
+
 /* What the room above does on request and knows. */
 struct server_above {
-	/* Validate and swap. 0, or a negative errno with a message. */
-	int (*reload)(void *userdata, struct usher_error *reterr);
+	/* Validate and swap. The file is read off the loop: done is called once, from a later turn. */
+	void (*reload)(void *userdata, server_reloaded done, void *done_userdata);
 	/* "starting", "ready", "reloading", "stopping" */
 	const char *(*state)(void *userdata);
 	/* The last reload's error, or NULL. */
