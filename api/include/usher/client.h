@@ -23,6 +23,9 @@ extern "C" {
 #define USHER_CONSUMER_SOCKET "/run/usher/usher.sock"
 #define USHER_ADMIN_SOCKET    "/run/usher/admin.sock"
 
+#define USHER_BODY_MAX ((size_t) 256 * 1024 * 1024) /* bytes of one answer */
+#define USHER_LINE_MAX ((size_t) 256 * 1024 * 1024) /* bytes of one line of a stream */
+
 struct usher_client;
 
 /* socket NULL: $USHER_SOCKET, else USHER_CONSUMER_SOCKET. name is what `usherctl get consumers`
@@ -31,14 +34,20 @@ struct usher_client *usher_client_new(const char *socket, const char *name);
 struct usher_client *usher_client_free(
 		struct usher_client *client); /* NULL is fine; returns NULL */
 
+/* The path of the socket it speaks to; lives as long as the client. */
+const char *usher_client_socket(const struct usher_client *client);
+
 /* One call of the API: "GET", "/v1/services", a JSON body or NULL. *ret_body is to be freed,
  * terminated, and set for every HTTP status. Returns the HTTP status (100..599), or a negative
  * errno: ECONNREFUSED or ENOENT (no daemon there), EACCES (not permitted on the socket), ETIMEDOUT,
- * EBADMSG, ENOMEM. */
+ * ECONNRESET (the daemon went away before it had answered), EBADMSG (what answers is no usherd),
+ * E2BIG (a maximum above), ENAMETOOLONG (the path of the socket), EINTR, ENOMEM. */
 int usher_client_call(struct usher_client *client, const char *method, const char *path,
 		const char *body, char **ret_body, struct usher_error *reterr);
-/* For one call; 0: none. 30 s at first. */
+/* For one call, and for the first word of a stream's answer; 0: none. 30 s at first. */
 void usher_client_set_timeout(struct usher_client *client, uint64_t timeout_usec);
+/* Let the call or stream that runs now, else the next one, end with EINTR. Thread: any. */
+void usher_client_interrupt(struct usher_client *client);
 
 /* Follow a stream: `line` gets each line of the answer without its end, and stops it by returning
  * non-zero. Returns that value, or the HTTP status when the stream ended or was refused (then
@@ -47,7 +56,8 @@ typedef int (*usher_client_line)(void *userdata, const char *line, size_t length
 int usher_client_stream(struct usher_client *client, const char *path, usher_client_line line,
 		void *userdata, char **ret_body, struct usher_error *reterr);
 
-/* What a pick gave, or one endpoint of a follower. Strings are the struct's own. */
+/* What a pick gave, or one endpoint of a follower. Strings are the struct's own. Start from
+ * USHER_CHOICE_INIT: only what size covers is written; 0 counts as the struct's first version. */
 struct usher_choice {
 	size_t size;
 	char id[USHER_TEXT_MAX];
@@ -59,25 +69,39 @@ struct usher_choice {
 	bool stale;        /* older than the service's max_age */
 };
 
+#define USHER_CHOICE_INIT                           \
+	{                                           \
+		.size = sizeof(struct usher_choice) \
+	}
+
 /* Ask the daemon to choose. body is the request as JSON ("{\"hint\": ...}"), or NULL. Errors: as
- * for call, and ENOENT (no such service), EAGAIN (nothing to choose: code and detail in the error).
- */
+ * for call, and ENOENT (no such service), EAGAIN (nothing to choose), EINVAL (the daemon does not
+ * understand the request), EACCES, EIO (it failed): code and detail in the error. */
 int usher_client_pick(struct usher_client *client, const char *service, const char *body,
 		struct usher_choice *ret, struct usher_error *reterr);
 
+/* A process's own copy of one service's directory. It reconnects by itself, after 0.1 to 5 s at
+ * random, and resumes where it was; meanwhile the last directory stays, and ages. An age is an
+ * upper bound even when this process had been stopped while an answer waited for it. */
 struct usher_follower;
 
-/* Start following. Errors: EAGAIN (no thread), ENOMEM. Returns before the first directory is in. */
+/* Start following; socket and name as for a client. Errors: EAGAIN (no thread), ENOMEM. Returns
+ * before the first directory is in. */
 int usher_follower_new(const char *socket, const char *name, const char *service,
 		struct usher_follower **ret, struct usher_error *reterr);
 struct usher_follower *usher_follower_free(struct usher_follower *follower);
-/* Wait for a directory with at least this revision; 0: any. Errors: ETIMEDOUT. */
+/* Wait for a directory with at least this revision; 0: any. timeout_usec 0: look, do not wait;
+ * UINT64_MAX: no limit. Errors: ETIMEDOUT. */
 int usher_follower_wait(struct usher_follower *follower, uint64_t revision, uint64_t timeout_usec);
-/* Choose among the endpoints that are ready and do not drain, by smooth turns with their weights;
- * no I/O, one short lock. Errors: EAGAIN (no directory yet, or nothing to choose). */
+/* Choose among the endpoints that are ready and do not drain, by smooth turns with their weights,
+ * from a random start; no I/O, one short lock. In steps: one while all weights are equal, else one
+ * for each endpoint. Errors: EAGAIN (no directory yet, or nothing to choose). */
 int usher_follower_pick(struct usher_follower *follower, struct usher_choice *ret);
-/* Whether the stream to the daemon stands. */
+/* Whether the stream to the daemon stands and has said something within the service's max_age. */
 bool usher_follower_connected(struct usher_follower *follower);
+/* Why it does not: the last failure, in words. 0 while connected, or before the first attempt has
+ * ended. */
+int usher_follower_error(struct usher_follower *follower, struct usher_error *ret);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus
