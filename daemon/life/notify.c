@@ -18,7 +18,9 @@ void notify_status(const char *status)
 
 void notify_reloading(void)
 {
-	(void) sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\nSTATUS=Reading the configuration again",
+	(void) sd_notifyf(0,
+			"RELOADING=1\nMONOTONIC_USEC=%" PRIu64
+			"\nSTATUS=Reading the configuration again",
 			clock_monotonic_usec());
 }
 

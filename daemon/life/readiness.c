@@ -35,11 +35,13 @@ void readiness_judge(const struct directory *directory, uint64_t started_usec, u
 	*ret = readiness;
 }
 
-void readiness_describe(const struct directory *directory, const struct readiness *readiness, struct text *text)
+void readiness_describe(const struct directory *directory, const struct readiness *readiness,
+		struct text *text)
 {
 	unsigned shown = 0, missing = readiness->total - readiness->answered;
 
-	text_add_format(text, "%u of %u services have their first answer", readiness->answered, readiness->total);
+	text_add_format(text, "%u of %u services have their first answer", readiness->answered,
+			readiness->total);
 	if (missing == 0)
 		return;
 	text_add_string(text, readiness->ready ? "; without: " : "; waiting for ");
@@ -47,7 +49,8 @@ void readiness_describe(const struct directory *directory, const struct readines
 		const struct context *context = directory_at(directory, i);
 
 		if (is_missing(context))
-			text_add_format(text, "%s%s", shown++ ? ", " : "", context_service(context));
+			text_add_format(text, "%s%s", shown++ ? ", " : "",
+					context_service(context));
 	}
 	if (missing > shown)
 		text_add_format(text, " and %u more", missing - shown);

@@ -28,7 +28,7 @@ struct reload {
 	const struct reload_events *events;
 	void *userdata;
 	struct reading *reading; /* under way; NULL: none */
-	struct waiter *waiters;	 /* for the next one */
+	struct waiter *waiters;  /* for the next one */
 	bool again;
 };
 
@@ -73,7 +73,8 @@ static void reading_done(struct job *job, bool cancelled)
 		return;
 	}
 	if (reading->r >= 0)
-		reading->r = reload->events->apply(reload->userdata, take(reading->config), &reading->error);
+		reading->r = reload->events->apply(
+				reload->userdata, take(reading->config), &reading->error);
 	reload->reading = NULL;
 	reload->events->ended(reload->userdata, reading->r,
 			reading->r < 0 ? usher_error_text(&reading->error, reading->r) : NULL);
@@ -106,7 +107,8 @@ static void reload_begin(struct reload *reload)
 
 	reload->again = false;
 	if (r < 0) {
-		waiters_answer(take(reload->waiters), r, "no memory or no thread to read the configuration with");
+		waiters_answer(take(reload->waiters), r,
+				"no memory or no thread to read the configuration with");
 		if (reading)
 			reading_free(reading);
 		return;
@@ -116,8 +118,8 @@ static void reload_begin(struct reload *reload)
 	reload->events->begun(reload->userdata);
 }
 
-int reload_new(struct worker *worker, const char *path, const struct reload_events *events, void *userdata,
-		struct reload **ret)
+int reload_new(struct worker *worker, const char *path, const struct reload_events *events,
+		void *userdata, struct reload **ret)
 {
 	struct reload *reload = calloc(1, sizeof(*reload));
 
@@ -151,7 +153,9 @@ void reload_request(struct reload *reload, reload_done done, void *userdata)
 			done(userdata, -ENOMEM, "out of memory");
 			return;
 		}
-		*waiter = (struct waiter){ .next = reload->waiters, .done = done, .userdata = userdata };
+		*waiter = (struct waiter){
+			.next = reload->waiters, .done = done, .userdata = userdata
+		};
 		reload->waiters = waiter;
 	}
 	if (reload->reading)
