@@ -63,8 +63,10 @@ enum empty_policy {
 };
 
 struct stage_config {
+	/* The map of options still has on_empty in it: plugin_options_parse and plugin_use_equal
+	 * look past it, and nothing but a stage may have it. */
 	struct plugin_use use;
-	enum empty_policy on_empty; /* taken by the host out of the stage's map */
+	enum empty_policy on_empty;
 };
 
 enum drain_order {
@@ -167,7 +169,8 @@ struct config {
 	size_t service_count;
 };
 
-/* Errors: EBADMSG, EINVAL, ERANGE, ENOENT, EACCES, EEXIST, E2BIG, ENOMEM; always with a message. */
+/* Errors: EBADMSG, EINVAL, ERANGE, ENOENT, EACCES, EEXIST, E2BIG, EAGAIN (a file kept changing
+ * while it was read), ENOMEM; always with a message. */
 int config_load(const char *path, struct config **ret, struct usher_error *reterr);
 struct config *config_ref(struct config *c);
 struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
@@ -178,6 +181,14 @@ bool plugin_use_equal(const struct plugin_use *a, const struct plugin_use *b);
 
 /* The JSON schema of the configuration file, for editors; to be freed. NULL when out of memory. */
 char *config_schema(void);
+
+/* Every key, with its type, range, default and meaning, in Markdown: tables for a page, or the
+ * definition lists that pandoc makes a manual page of. To be freed; NULL when out of memory. */
+enum config_reference_style {
+	CONFIG_REFERENCE_TABLE,
+	CONFIG_REFERENCE_MANUAL
+};
+char *config_reference(enum config_reference_style style);
 
 /* One service's name: what can be typed, logged, and put in a URL: 1..CONFIG_NAME_MAX bytes of
  * UTF-8 without control characters, '/' or spaces. EINVAL with the reason. */

@@ -1,0 +1,165 @@
+/* What the tables cannot say: values that contradict one another, and names that nobody declares.
+ * Each message has the numbers and what to change. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "config-parse.h"
+#include "place.h"
+
+#define DURATION(usec) usher_duration_format(usec, (char[USHER_DURATION_TEXT_MAX]){ 0 })
+
+/* Where the files say it, or the map around it, or the service. The built-in layer is nobody's. */
+static const struct usher_node *find_place(
+		const struct config_scope *scope, const char *const *path)
+{
+	const struct usher_node *found = scope->place;
+	size_t best = 0;
+
+	for (size_t i = 0; i + 1 < scope->count; i++) {
+		const struct usher_node *n = scope->layers[i];
+
+		for (size_t depth = 0; n && path[depth]; depth++) {
+			n = usher_node_get(n, path[depth]);
+			if (n && depth + 1 > best) {
+				best = depth + 1;
+				found = n;
+			}
+		}
+	}
+	return found;
+}
+
+#define PLACE(scope, ...) find_place(scope, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- feeds ---- */
+
+static int unknown_source(
+		const struct config *c, const struct feed_config *feed, struct usher_error *reterr)
+{
+	const char *words[CONFIG_SOURCES_MAX + 1] = {};
+	const struct usher_node *n = usher_node_get(feed->place, "source");
+
+	for (size_t i = 0; i < c->source_count; i++)
+		words[i] = c->sources[i].name;
+	return place_unknown_word(reterr, n ? n : feed->place, "a declared source", words);
+}
+
+static int check_feeds(const struct config *c, const struct service_config *service,
+		struct usher_error *reterr)
+{
+	for (size_t i = 0; i < service->feed_count; i++) {
+		const struct feed_config *feed = &service->feeds[i];
+
+		if (!config_find_source(c, feed->source))
+			return unknown_source(c, feed, reterr);
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(feed->source, service->feeds[k].source) == 0)
+				return place_error(reterr, feed->place, -EEXIST,
+						"the source \"%s\" is named twice; a service is looked up once in each",
+						feed->source);
+	}
+	return 0;
+}
+
+/* ---- drains and restores ---- */
+
+static int check_drain_windows(const struct drain_config *drain, const struct config_scope *scope,
+		struct usher_error *reterr)
+{
+	uint64_t windows = drain->registry_usec + drain->consumer_refresh_usec +
+			drain->consumer_cache_usec + drain->margin_usec;
+	uint64_t sum = windows + drain->in_flight_timeout_usec;
+	uint64_t waited = drain->propagation_timeout_usec + drain->in_flight_timeout_usec;
+	const struct usher_node *place = PLACE(scope, "drain", "deadline");
+
+	if (sum > drain->deadline_usec)
+		return place_error(reterr, place, -EINVAL,
+				"the deadline of %s does not cover the windows: registry %s + consumer_refresh %s + consumer_cache %s + margin %s + in_flight.timeout %s = %s; raise the deadline or shorten them",
+				DURATION(drain->deadline_usec), DURATION(drain->registry_usec),
+				DURATION(drain->consumer_refresh_usec),
+				DURATION(drain->consumer_cache_usec), DURATION(drain->margin_usec),
+				DURATION(drain->in_flight_timeout_usec), DURATION(sum));
+	if (waited > drain->deadline_usec)
+		return place_error(reterr, place, -EINVAL,
+				"the deadline of %s does not cover propagation.timeout %s + in_flight.timeout %s = %s; raise the deadline or shorten them",
+				DURATION(drain->deadline_usec),
+				DURATION(drain->propagation_timeout_usec),
+				DURATION(drain->in_flight_timeout_usec), DURATION(waited));
+	if (drain->propagation_timeout_usec > 0 && drain->propagation_timeout_usec < windows)
+		return place_error(reterr, PLACE(scope, "drain", "propagation", "timeout"), -EINVAL,
+				"a timeout of %s ends before the declared windows, %s, have passed; raise it or shorten them",
+				DURATION(drain->propagation_timeout_usec), DURATION(windows));
+	return 0;
+}
+
+static int check_hook(const char *name, const struct hook_config *hook,
+		const struct drain_config *drain, const struct config_scope *scope,
+		struct usher_error *reterr)
+{
+	if (hook->kind == HOOK_NONE || hook->timeout_usec <= drain->deadline_usec)
+		return 0;
+	return place_error(reterr, PLACE(scope, "drain", name), -EINVAL,
+			"a timeout of %s is longer than the deadline of the drain, %s; raise the deadline or shorten it",
+			DURATION(hook->timeout_usec), DURATION(drain->deadline_usec));
+}
+
+static int check_drain(const struct drain_config *drain, const struct config_scope *scope,
+		struct usher_error *reterr)
+{
+	int r;
+
+	r = check_drain_windows(drain, scope, reterr);
+	if (r < 0)
+		return r;
+	if (drain->in_flight_timeout_usec > 0 && drain->quiet_usec > drain->in_flight_timeout_usec)
+		return place_error(reterr, PLACE(scope, "drain", "in_flight", "quiet"), -EINVAL,
+				"zero would have to last for %s and is waited for only %s; shorten quiet or raise in_flight.timeout",
+				DURATION(drain->quiet_usec),
+				DURATION(drain->in_flight_timeout_usec));
+	r = check_hook("readiness", &drain->readiness, drain, scope, reterr);
+	if (r < 0)
+		return r;
+	return check_hook("close", &drain->close, drain, scope, reterr);
+}
+
+static int check_restore(const struct restore_config *restore, const struct config_scope *scope,
+		struct usher_error *reterr)
+{
+	uint64_t sum = restore->observed_timeout_usec + restore->ramp_usec;
+
+	if (sum > restore->deadline_usec)
+		return place_error(reterr, PLACE(scope, "restore", "deadline"), -EINVAL,
+				"the deadline of %s does not cover observed.timeout %s + ramp %s = %s; raise the deadline or shorten them",
+				DURATION(restore->deadline_usec),
+				DURATION(restore->observed_timeout_usec),
+				DURATION(restore->ramp_usec), DURATION(sum));
+	return 0;
+}
+
+int config_check_service(const struct config *c, const struct service_config *service,
+		const struct config_scope *scope, struct usher_error *reterr)
+{
+	int r;
+
+	r = check_feeds(c, service, reterr);
+	if (r < 0)
+		return r;
+	r = check_drain(&service->drain, scope, reterr);
+	if (r < 0)
+		return r;
+	return check_restore(&service->restore, scope, reterr);
+}
+
+int config_check_whole(const struct config *c, const struct config_scope *scope,
+		struct usher_error *reterr)
+{
+	if (strcmp(c->consumer.socket, c->admin.socket) == 0)
+		return place_error(reterr, PLACE(scope, "api", "admin", "socket"), -EINVAL,
+				"%s is the consumer socket, too; who may only read could change: give each a path of its own",
+				c->admin.socket);
+	if (c->lazy_allow && c->lazy_limit == 0)
+		return place_error(reterr, PLACE(scope, "defaults", "lazy", "limit"), -EINVAL,
+				"a limit of 0 allows none; write allow: false to say so");
+	return 0;
+}

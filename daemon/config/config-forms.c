@@ -1,0 +1,249 @@
+#include "config-forms.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config-tables.h"
+#include "ownership.h"
+#include "place.h"
+#include "table-values.h"
+
+static int out_of_memory(struct usher_error *reterr)
+{
+	return usher_error_set(reterr, -ENOMEM, "out of memory");
+}
+
+/* ---- plug-ins and their options ---- */
+
+/* The host's own word is no option of a source or selector; a stage has had it taken out. */
+static int check_no_on_empty(const struct usher_node *options, struct usher_error *reterr)
+{
+	for (size_t i = 0; options && i < usher_node_count(options); i++)
+		if (strcmp(usher_node_key(options, i), CONFIG_ON_EMPTY) == 0)
+			return place_key_error(reterr, options, i, -EINVAL,
+					"only a stage of a chain has \"" CONFIG_ON_EMPTY "\"");
+	return 0;
+}
+
+static int read_options(
+		const struct usher_node *n, struct plugin_use *use, struct usher_error *reterr)
+{
+	if (usher_node_kind(n) == USHER_NODE_MAP)
+		use->options = n;
+	else if (usher_node_kind(n) != USHER_NODE_NULL)
+		return place_error(reterr, n, -EINVAL, "must be a map of options, not %s",
+				usher_node_kind_name(n));
+	return 0;
+}
+
+static int options_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	int r = read_options(n, field, reterr);
+
+	return r < 0 ? r : check_no_on_empty(n, reterr);
+}
+
+const struct config_form config_form_options = { options_read, NULL, "options" };
+
+static int set_plugin(const struct usher_node *place, const char *name, struct plugin_use *use,
+		struct usher_error *reterr)
+{
+	struct usher_error why = {};
+	int r;
+
+	r = config_check_name(name, &why);
+	if (r < 0)
+		return place_error(reterr, place, r, "%s", usher_error_text(&why, r));
+	use->plugin = strdup(name);
+	if (!use->plugin)
+		return out_of_memory(reterr);
+	use->place = place;
+	return 0;
+}
+
+/* NAME or {NAME: OPTIONS}. what is "a stage", "a selector". */
+static int read_use(const struct usher_node *n, const char *what, struct plugin_use *use,
+		struct usher_error *reterr)
+{
+	int r;
+
+	if (usher_node_kind(n) == USHER_NODE_SCALAR)
+		return set_plugin(n, usher_node_text(n), use, reterr);
+	if (usher_node_kind(n) != USHER_NODE_MAP)
+		return place_error(reterr, n, -EINVAL, "must be NAME or NAME: {OPTIONS}, not %s",
+				usher_node_kind_name(n));
+	if (usher_node_count(n) != 1)
+		return place_error(reterr, n, -EINVAL,
+				"has %zu keys; %s is one NAME: {OPTIONS}, with everything else among the options",
+				usher_node_count(n), what);
+	r = set_plugin(usher_node_key_node(n, 0), usher_node_key(n, 0), use, reterr);
+	return r < 0 ? r : read_options(usher_node_at(n, 0), use, reterr);
+}
+
+static int select_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	struct plugin_use *use = field;
+	int r;
+
+	r = read_use(n, "a selector", use, reterr);
+	return r < 0 ? r : check_no_on_empty(use->options, reterr);
+}
+
+static void use_done(void *field)
+{
+	struct plugin_use *use = field;
+
+	free(use->plugin);
+}
+
+const struct config_form config_form_select = { select_read, use_done, "select" };
+
+/* ---- chains ---- */
+
+static const char *const empty_words[] = { [EMPTY_PASS] = "pass", [EMPTY_FAIL] = "fail", NULL };
+
+static int read_stage(
+		const struct usher_node *n, struct stage_config *stage, struct usher_error *reterr)
+{
+	static const struct config_row row = { CONFIG_ON_EMPTY, ROW_CHOICE,
+		offsetof(struct stage_config, on_empty), .choices = empty_words };
+	const struct usher_node *on_empty;
+	int r;
+
+	r = read_use(n, "a stage", &stage->use, reterr);
+	if (r < 0)
+		return r;
+	on_empty = usher_node_get(stage->use.options, CONFIG_ON_EMPTY);
+	return on_empty ? config_row_read(&row, on_empty, stage, reterr) : 0;
+}
+
+/* A list with at most max items, for count * size bytes of zeros. */
+static int start_list(const struct usher_node *n, size_t max, size_t size, void **ret,
+		struct usher_error *reterr)
+{
+	void *items;
+
+	if (usher_node_kind(n) != USHER_NODE_LIST)
+		return place_error(reterr, n, -EINVAL, "must be a list, not %s",
+				usher_node_kind_name(n));
+	if (usher_node_count(n) > max)
+		return place_error(reterr, n, -E2BIG, "has %zu items; at most %zu are possible",
+				usher_node_count(n), max);
+	items = calloc(usher_node_count(n) + 1, size);
+	if (!items)
+		return out_of_memory(reterr);
+	*ret = items;
+	return 0;
+}
+
+static int chain_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	struct service_config *service = field;
+	void *items;
+	int r;
+
+	r = start_list(n, CONFIG_STAGES_MAX, sizeof(*service->stages), &items, reterr);
+	if (r < 0)
+		return r;
+	service->stages = items;
+	for (size_t i = 0; i < usher_node_count(n); i++) {
+		service->stage_count = i + 1;
+		r = read_stage(usher_node_at(n, i), &service->stages[i], reterr);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void chain_done(void *field)
+{
+	struct service_config *service = field;
+
+	for (size_t i = 0; i < service->stage_count; i++)
+		use_done(&service->stages[i].use);
+	free(service->stages);
+}
+
+const struct config_form config_form_chain = { chain_read, chain_done, "chain" };
+
+/* ---- feeds ---- */
+
+static int read_feed(
+		const struct usher_node *n, struct feed_config *feed, struct usher_error *reterr)
+{
+	int r;
+
+	feed->place = n;
+	if (usher_node_kind(n) == USHER_NODE_SCALAR)
+		return config_row_read(&config_feed_rows[0], n, feed, reterr);
+	if (usher_node_kind(n) != USHER_NODE_MAP)
+		return place_error(reterr, n, -EINVAL,
+				"must be the name of a source or {source, name, port}, not %s",
+				usher_node_kind_name(n));
+	r = config_table_check(config_feed_rows, &n, 1, reterr);
+	if (r < 0)
+		return r;
+	return config_table_read(config_feed_rows, &n, 1, feed, reterr);
+}
+
+static int feeds_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	struct service_config *service = field;
+	void *items;
+	int r;
+
+	r = start_list(n, CONFIG_FEEDS_MAX, sizeof(*service->feeds), &items, reterr);
+	if (r < 0)
+		return r;
+	service->feeds = items;
+	for (size_t i = 0; i < usher_node_count(n); i++) {
+		service->feed_count = i + 1;
+		r = read_feed(usher_node_at(n, i), &service->feeds[i], reterr);
+		if (r < 0)
+			return r;
+	}
+	if (service->feed_count == 0)
+		return place_error(reterr, n, -EINVAL,
+				"is an empty list; name a source, or leave it out for all of them");
+	return 0;
+}
+
+static void feeds_done(void *field)
+{
+	struct service_config *service = field;
+
+	for (size_t i = 0; i < service->feed_count; i++)
+		config_table_done(config_feed_rows, &service->feeds[i]);
+	free(service->feeds);
+}
+
+const struct config_form config_form_feeds = { feeds_read, feeds_done, "feeds" };
+
+/* ---- what is counted as in flight ---- */
+
+static int from_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	static const char *const words[] = { "tcp", "consumers", NULL };
+	static const struct config_row row = { "from", ROW_CHOICE, .choices = words };
+	struct drain_config *drain = field;
+	bool counted[ELEMENTS(words) - 1] = {};
+	int r;
+
+	if (usher_node_kind(n) != USHER_NODE_LIST || usher_node_count(n) == 0)
+		return place_error(
+				reterr, n, -EINVAL, "must be a list of \"tcp\" and \"consumers\"");
+	for (size_t i = 0; i < usher_node_count(n); i++) {
+		int word;
+
+		r = config_row_read(&row, usher_node_at(n, i), &word, reterr);
+		if (r < 0)
+			return r;
+		counted[word] = true;
+	}
+	drain->from_tcp = counted[0];
+	drain->from_consumers = counted[1];
+	return 0;
+}
+
+const struct config_form config_form_from = { from_read, NULL, "from" };

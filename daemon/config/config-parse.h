@@ -1,0 +1,24 @@
+#pragma once
+
+/* From parsed documents to a configuration; config_load() adds the reading of files. */
+
+#include "config.h"
+#include "table.h"
+
+/* The documents in their order, the main file first; takes references. path stands for all of them.
+ * Errors: as config_load, but for those of reading. */
+int config_parse(const char *path, struct usher_document *const *documents, size_t count,
+		struct config **ret, struct usher_error *reterr);
+
+/* The layers that a service, or the defaults, were read from; the last is the built-in one. */
+struct config_scope {
+	const struct usher_node *const *layers;
+	size_t count;
+	const struct usher_node *place; /* what to blame when no layer says it; NULL */
+};
+
+/* What the tables cannot say: contradictions between values, and names that nobody declares. */
+int config_check_service(const struct config *c, const struct service_config *service,
+		const struct config_scope *scope, struct usher_error *reterr);
+int config_check_whole(const struct config *c, const struct config_scope *scope,
+		struct usher_error *reterr);

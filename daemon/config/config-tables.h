@@ -1,0 +1,18 @@
+#pragma once
+
+/* The tables of the configuration file: every key, with its type, range, default and help. */
+
+#include "table.h"
+
+/* The whole file, into struct config. */
+extern const struct config_row config_rows[];
+/* One item of `sources`, into struct source_config. */
+extern const struct config_row config_source_rows[];
+/* One item of `services`, into struct service_config. */
+extern const struct config_row config_service_rows[];
+
+/* The long form of a feed, into struct feed_config. */
+extern const struct config_row config_feed_rows[];
+/* The kinds of a hook, of which a hook names one; each is a table into struct hook_config, whose
+ * first row is what the short form gives. */
+extern const struct config_row config_hook_rows[];

@@ -1,0 +1,235 @@
+#include "table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "config.h"
+#include "ownership.h"
+#include "place.h"
+#include "table-values.h"
+
+#define ROWS_MAX 64 /* of one table */
+
+const struct usher_node *config_layers_get(
+		const struct usher_node *const *layers, size_t count, const char *key)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct usher_node *n = usher_node_get(layers[i], key);
+
+		if (n)
+			return n;
+	}
+	return NULL;
+}
+
+const struct usher_node **config_layers_descend(const struct usher_node *const *layers,
+		size_t count, const char *key, size_t *ret_count)
+{
+	const struct usher_node **below = calloc(count + 1, sizeof(*below));
+	size_t found = 0;
+
+	if (!below)
+		return NULL;
+	for (size_t i = 0; i < count; i++) {
+		const struct usher_node *n = usher_node_get(layers[i], key);
+
+		if (n)
+			below[found++] = n;
+	}
+	*ret_count = found;
+	return below;
+}
+
+static const struct config_row *find_row(const struct config_row *rows, const char *key)
+{
+	for (; rows->key; rows++)
+		if (strcmp(rows->key, key) == 0)
+			return rows;
+	return NULL;
+}
+
+static int unknown_key(const struct config_row *rows, const struct usher_node *map, size_t i,
+		struct usher_error *reterr)
+{
+	const char *words[ROWS_MAX + 1] = {};
+
+	for (size_t w = 0; rows[w].key && w < ROWS_MAX; w++)
+		words[w] = rows[w].key;
+	return place_unknown_key(reterr, map, i, words);
+}
+
+static int check_keys(const struct config_row *rows, const struct usher_node *map,
+		struct usher_error *reterr)
+{
+	if (usher_node_kind(map) == USHER_NODE_NULL)
+		return 0;
+	if (usher_node_kind(map) != USHER_NODE_MAP)
+		return place_error(reterr, map, -EINVAL, "must be a map, not %s",
+				usher_node_kind_name(map));
+	for (size_t i = 0; i < usher_node_count(map); i++)
+		if (!find_row(rows, usher_node_key(map, i)))
+			return unknown_key(rows, map, i, reterr);
+	return 0;
+}
+
+/* One key, one value, however many files name it. */
+static int check_agreement(
+		const struct usher_node *const *values, size_t count, struct usher_error *reterr)
+{
+	for (size_t i = 1; i < count; i++)
+		if (!usher_node_equal(values[0], values[i]))
+			return place_error(reterr, values[i], -EEXIST,
+					"has another value at %s:%u:%u; keep one of the two",
+					usher_document_name(usher_node_document(values[0])),
+					usher_node_line(values[0]), usher_node_column(values[0]));
+	return 0;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
+int config_table_check(const struct config_row *rows, const struct usher_node *const *layers,
+		size_t count, struct usher_error *reterr)
+{
+	int r;
+
+	for (size_t i = 0; i < count; i++) {
+		r = check_keys(rows, layers[i], reterr);
+		if (r < 0)
+			return r;
+	}
+	for (; rows->key; rows++) {
+		autofree const struct usher_node **values = NULL;
+		size_t values_count = 0;
+
+		if (rows->type == ROW_ITEMS)
+			continue;
+		values = config_layers_descend(layers, count, rows->key, &values_count);
+		if (!values)
+			return usher_error_set(reterr, -ENOMEM, "out of memory");
+		if (rows->type == ROW_TABLE)
+			r = config_table_check(rows->table, values, values_count, reterr);
+		else
+			r = check_agreement(values, values_count, reterr);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int config_row_read(const struct config_row *row, const struct usher_node *n, void *target,
+		struct usher_error *reterr)
+{
+	void *field = (char *) target + row->offset;
+
+	switch (row->type) {
+	case ROW_TEXT:
+		return config_read_text(n, field, reterr);
+	case ROW_NAME:
+		return config_read_name(n, field, reterr);
+	case ROW_PATH:
+		return config_read_path(n, PATH_MAX - 1, field, reterr);
+	case ROW_SOCKET:
+		return config_read_path(
+				n, sizeof(((struct sockaddr_un *) 0)->sun_path) - 1, field, reterr);
+	case ROW_LISTEN:
+		return config_read_listen(n, field, reterr);
+	case ROW_WORD:
+		return config_read_word(row, n, field, reterr);
+	case ROW_CHOICE:
+		return config_read_choice(row, n, field, reterr);
+	case ROW_MODE:
+		return config_read_mode(n, field, reterr);
+	case ROW_BOOL:
+		return config_read_bool(n, field, reterr);
+	case ROW_COUNT:
+		return config_read_count(row, n, field, reterr);
+	case ROW_PORT:
+		return config_read_port(n, field, reterr);
+	case ROW_DURATION:
+		return config_read_duration(row, n, field, reterr);
+	case ROW_SHARE:
+		return config_read_share(n, field, reterr);
+	case ROW_PATHS:
+		return config_read_paths(n, field, reterr);
+	case ROW_FORM:
+		return row->form->read(n, field, reterr);
+	case ROW_TABLE:
+	case ROW_ITEMS:
+		break;
+	}
+	assert(!"a row that is not one value");
+	return -EINVAL;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
+int config_table_read(const struct config_row *rows, const struct usher_node *const *layers,
+		size_t count, void *target, struct usher_error *reterr)
+{
+	int r = 0;
+
+	for (; rows->key && r >= 0; rows++) {
+		const struct usher_node *n;
+
+		if (rows->type == ROW_ITEMS)
+			continue;
+		if (rows->type == ROW_TABLE) {
+			autofree const struct usher_node **below = NULL;
+			size_t below_count = 0;
+
+			below = config_layers_descend(layers, count, rows->key, &below_count);
+			if (!below)
+				return usher_error_set(reterr, -ENOMEM, "out of memory");
+			r = config_table_read(rows->table, below, below_count,
+					(char *) target + rows->offset, reterr);
+			continue;
+		}
+		n = config_layers_get(layers, count, rows->key);
+		if (n)
+			r = config_row_read(rows, n, target, reterr);
+		else if (rows->required)
+			r = place_error(reterr, count > 0 ? layers[0] : NULL, -EINVAL,
+					"\"%s\" is missing: %s", rows->key, rows->help);
+	}
+	return r < 0 ? r : 0;
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
+void config_table_done(const struct config_row *rows, void *target)
+{
+	for (; rows->key; rows++) {
+		void *field = (char *) target + rows->offset;
+
+		switch (rows->type) {
+		case ROW_TEXT:
+		case ROW_NAME:
+		case ROW_PATH:
+		case ROW_SOCKET:
+		case ROW_LISTEN:
+		case ROW_WORD:
+			freep(field);
+			break;
+		case ROW_PATHS:
+			config_texts_free(*(char ***) field);
+			break;
+		case ROW_TABLE:
+			config_table_done(rows->table, field);
+			break;
+		case ROW_FORM:
+			if (rows->form->done)
+				rows->form->done(field);
+			break;
+		case ROW_CHOICE:
+		case ROW_MODE:
+		case ROW_BOOL:
+		case ROW_COUNT:
+		case ROW_PORT:
+		case ROW_DURATION:
+		case ROW_SHARE:
+		case ROW_ITEMS:
+			break;
+		}
+	}
+}
