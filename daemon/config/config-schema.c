@@ -250,18 +250,16 @@ static json_t *all_definitions(void)
 
 char *config_schema(void)
 {
-	json_t *schema = schema_of_table(config_rows);
+	json_t *schema = json_pack("{s:s, s:s, s:s}", "$schema",
+			"https://json-schema.org/draft/2020-12/schema", "title", "usher.yaml",
+			"description", "The configuration of usherd.");
+	json_t *table = schema_of_table(config_rows);
 	char *text = NULL;
 
-	if (schema &&
-			json_object_set_new(schema, "$schema",
-					json_string("https://json-schema.org/draft/2020-12/schema")) ==
-					0 &&
-			json_object_set_new(schema, "title", json_string("usher.yaml")) == 0 &&
-			json_object_set_new(schema, "description",
-					json_string("The configuration of usherd.")) == 0 &&
+	if (json_object_update(schema, table) == 0 &&
 			json_object_set_new(schema, "$defs", all_definitions()) == 0)
 		text = json_dumps(schema, JSON_INDENT(2));
+	json_decref(table);
 	json_decref(schema);
 	return text;
 }
