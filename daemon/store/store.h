@@ -43,28 +43,41 @@ struct store_loader {
 
 /* Open DIR/usher.db, creating the folder (0750) and the file (0640) as needed, read it through the
  * loader in the caller's thread, and start the thread. *ret_revision is the first revision that was
- * never handed out. Errors: what mkdir and open say, EBUSY (another usherd uses the folder),
- * ENOSPC, ENOMEM; with a message. */
+ * never handed out; where the file was lost, it comes from the wall clock, past anything that could
+ * have been counted. Errors: what mkdir and open say, EBUSY (another usherd uses the folder),
+ * EPROTONOSUPPORT (a newer usherd wrote the file), ENOSPC, ENOMEM; with a message. The inbox
+ * outlives the store. */
 int store_open(const char *dir, struct inbox *inbox, const struct store_loader *loader,
 		void *userdata, struct store **ret, uint64_t *ret_revision,
 		struct usher_error *reterr);
-/* Commits what is waiting, for at most five seconds. NULL is fine. */
+#define STORE_CLOSE_USEC UINT64_C(5000000)
+/* Commits what is waiting, for at most five seconds; what has no answer by then gets none. NULL is
+ * fine. */
 struct store *store_close(struct store *store);
 
 /* r: 0 when it is on disk, or a negative errno with its reason (valid for the call). */
 typedef void (*store_done)(void *userdata, int r, const char *reason);
 
-/* Each copies what it needs. done may be NULL. Errors at once: ENOMEM. */
+/* Each copies what it needs, a set of endpoints by reference. done may be NULL. Of what is put
+ * twice before a commit, the later is written and both are answered. Errors at once: ENOMEM, E2BIG
+ * (a name longer than USHER_TEXT_MAX).
+ *
+ * Where the disk does not take a drain whose caller waits, the caller is told and decides, and the
+ * drain is again what the disk has; everything else is tried again until it is on disk. */
 int store_put_drain(struct store *store, const char *id, const char *json, bool finished,
 		store_done done, void *userdata);
 int store_remove_drain(struct store *store, const char *id, store_done done, void *userdata);
 int store_put_feed(struct store *store, const char *service, const char *source,
 		struct usher_endpoints *endpoints, const char *revision,
 		uint64_t observed_wall_usec, store_done done, void *userdata);
-/* The endpoints are the same; only the time is newer. Cheap, and written with the next commit. */
+/* The endpoints are the same; only the time is newer. Cheap, and written with the next commit, or
+ * within STORE_REFRESH_USEC. Errors: ENOENT (no such feed is stored). */
 int store_touch_feed(struct store *store, const char *service, const char *source,
 		uint64_t observed_wall_usec);
+/* The last feed of a service takes its cursor along. Errors: ENOENT. */
 int store_remove_feed(struct store *store, const char *service, const char *source);
+/* Written within STORE_REFRESH_USEC. Errors: ENOENT (no feed of the service is stored, so there is
+ * nothing to come back to). */
 int store_put_cursor(struct store *store, const char *service, uint64_t cursor);
 
 /* The next revision; 0 never. Reserves ahead, and never hands out one that the disk does not know
@@ -72,4 +85,4 @@ int store_put_cursor(struct store *store, const char *service, uint64_t cursor);
 uint64_t store_next_revision(struct store *store);
 
 /* Why the disk last failed, or NULL while it works; for status. Valid until the loop turns. */
-const char *store_trouble(const struct store *store);
+const char *store_trouble(struct store *store);
