@@ -6,13 +6,18 @@
  * Before any code of a file runs: it must be a regular file that only root or the daemon's own user
  * could have written (so must its folder), an ELF shared object for this machine, with the ABI note
  * of a major we offer and a minor not newer than ours. After dlopen(RTLD_NOW | RTLD_LOCAL): the
- * constant must be there, its name must be the file's, and at least one facet complete. */
+ * constant must be there, its name must be the file's, and at least one facet complete. Refusals
+ * and changes on disk are logged here, when they begin. */
 
 #include <usher/plugin.h>
+
+#include "ownership.h"
 
 struct plugin; /* one file, loaded or refused; lives as long as the registry */
 
 struct plugins; /* the registry */
+
+#define PLUGINS_MAX 1024 /* files, loaded and refused */
 
 struct plugin_info {
 	const char *name; /* of the file without .so */
@@ -27,6 +32,7 @@ struct plugin_info {
 int plugins_new(char *const *dirs, struct plugins **ret);
 struct plugins *plugins_free(
 		struct plugins *p); /* never unloads: threads left behind may still run in it */
+DEFINE_CLEANUP(struct plugins, plugins_free);
 /* Look again, for reload: new files are loaded, a loaded file that changed on disk is reported as
  * needing a restart. */
 int plugins_rescan(struct plugins *p, char *const *dirs);

@@ -9,7 +9,7 @@
 #include "loader.h"
 
 struct plugin_instance {
-	unsigned refs; /* atomic */
+	_Atomic unsigned refs;
 	const struct usher_plugin *plugin;
 	void *data; /* the instance proper */
 	struct plugin_options *options;
