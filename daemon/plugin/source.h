@@ -16,8 +16,9 @@
 #include "plugin-instance.h"
 #include "worker.h"
 
-#define SOURCE_STOP_USEC UINT64_C(3000000)
-#define SOURCE_KNOWN_MAX 100000
+#define SOURCE_STOP_USEC         UINT64_C(3000000)
+#define SOURCE_KNOWN_MAX         100000
+#define SOURCE_REGISTRATIONS_MAX 1024 /* that wait for one registry */
 
 struct source;
 
@@ -45,7 +46,8 @@ struct source *source_stop(struct source *source, uint64_t until_usec);
 const char *source_name(const struct source *source);
 const struct plugin_instance *source_instance(const struct source *source);
 
-/* Say which services are wanted; replaces what was wanted. Copies. Errors: ENOMEM. */
+/* Say which services are wanted; replaces what was wanted. Copies; of a service that is named twice
+ * the first counts. Errors: ENOMEM. */
 int source_want(struct source *source, const struct usher_wanted *wanted, size_t count);
 
 struct source_status {
@@ -80,8 +82,9 @@ typedef void (*source_registered)(void *userdata, int r, const char *reason);
 bool source_can(const struct source *source, enum source_registration what);
 /* Start it; done is called on the core, once, also when it failed or the source stopped
  * (ECANCELED). endpoint is for SOURCE_ADD and copied; id for the others; state for
- * SOURCE_SET_STATE. Returns a handle for source_forget(), or NULL when out of memory (then done is
- * not called). */
+ * SOURCE_SET_STATE. Returns a handle for source_forget(), or NULL when out of memory or when
+ * SOURCE_REGISTRATIONS_MAX wait already (then done is not called). What the plug-in cannot do, and
+ * an endpoint that cannot be, are answers like any other (EOPNOTSUPP, EINVAL). */
 struct registration_job;
 struct registration_job *source_register(struct source *source, enum source_registration what,
 		const struct usher_wanted *service, const struct usher_endpoint *endpoint,

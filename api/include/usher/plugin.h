@@ -11,7 +11,7 @@
  *   selector      picks one of the candidates
  *
  * Diary of the ABI, newest last. Within a major, structs only grow at their end and a field is read
- * only where `size` covers it.
+ * only where `size` covers it; a size of 0 stands for the struct as it was in N.0.
  *
  *   1.0  options, discovery, registration, stage, selector
  */
@@ -130,7 +130,9 @@ struct usher_wait {
 	int fd;       /* with events != 0: a descriptor to wait for */
 	short events; /* as in poll(2); 0: none */
 	const char *path; /* a file or folder to wait for, through symbolic links; NULL: none.
-			     Changes since the previous wait for the same path count. */
+			     Changes since the previous wait for the same path count; the
+			     first wait for a path ends at once, for it may have changed since
+			     it was read. */
 };
 
 /* Wait for whatever comes first. Returns a set of enum usher_wait_flags, 0 when told to stop, or a
