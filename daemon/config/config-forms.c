@@ -1,5 +1,6 @@
 #include "config-forms.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,12 +141,13 @@ static int start_list(const struct usher_node *n, size_t max, size_t size, void 
 static int chain_read(const struct usher_node *n, void *field, struct usher_error *reterr)
 {
 	struct service_config *service = field;
-	void *items;
+	void *items = NULL;
 	int r;
 
 	r = start_list(n, CONFIG_STAGES_MAX, sizeof(*service->stages), &items, reterr);
 	if (r < 0)
 		return r;
+	assert(items);
 	service->stages = items;
 	for (size_t i = 0; i < usher_node_count(n); i++) {
 		service->stage_count = i + 1;
@@ -190,12 +192,13 @@ static int read_feed(
 static int feeds_read(const struct usher_node *n, void *field, struct usher_error *reterr)
 {
 	struct service_config *service = field;
-	void *items;
+	void *items = NULL;
 	int r;
 
 	r = start_list(n, CONFIG_FEEDS_MAX, sizeof(*service->feeds), &items, reterr);
 	if (r < 0)
 		return r;
+	assert(items);
 	service->feeds = items;
 	for (size_t i = 0; i < usher_node_count(n); i++) {
 		service->feed_count = i + 1;

@@ -1,5 +1,6 @@
 #include "config-parse.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -124,6 +125,8 @@ static int read_sources(
 
 static int copy_feed(const struct feed_config *feed, struct feed_config *ret)
 {
+	assert(feed->source);
+
 	ret->place = feed->place;
 	ret->source = strdup(feed->source);
 	ret->name = feed->name ? strdup(feed->name) : NULL;
@@ -269,6 +272,8 @@ static int read_service(struct config *c, const struct declared *declared,
 	struct usher_error why = {};
 	int r;
 
+	assert(layers);
+
 	r = config_check_name(declared->name, &why);
 	if (r < 0)
 		return place_key_error(reterr, declared->map, declared->i, r, "%s",
@@ -297,10 +302,10 @@ static int defaults_layers(const struct config_scope *whole, const struct usher_
 	size_t count;
 
 	below = config_layers_descend(whole->layers, whole->count, "defaults", &count);
-	layers = below ? calloc(count + 1, sizeof(*layers)) : NULL;
+	layers = below ? calloc(count + 1, sizeof(const struct usher_node *)) : NULL;
 	if (!layers)
 		return out_of_memory(reterr);
-	memcpy(layers + 1, below, count * sizeof(*layers));
+	memcpy(layers + 1, below, count * sizeof(const struct usher_node *));
 	*ret = layers;
 	*ret_count = count + 1;
 	return 0;
@@ -374,7 +379,8 @@ int config_parse(const char *path, struct usher_document *const *documents, size
 	r = start_config(path, documents, count, &c, reterr);
 	if (r < 0)
 		return r;
-	roots = calloc(count + 1, sizeof(*roots));
+	assert(c);
+	roots = calloc(count + 1, sizeof(const struct usher_node *));
 	if (!roots)
 		return out_of_memory(reterr);
 	for (size_t i = 0; i < c->document_count; i++)

