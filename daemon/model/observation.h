@@ -7,7 +7,7 @@
 #include <usher/plugin.h>
 
 struct observation {
-	unsigned refs;                     /* atomic */
+	atomic_uint refs;
 	struct usher_endpoints *endpoints; /* sealed */
 	enum usher_verdict verdict;
 	char *revision;         /* the registry's own word; NULL: none */
