@@ -1,0 +1,124 @@
+#include "fake-source.h"
+
+#include "test.h"
+
+void fake_source_want(
+		struct usher_source *s, const char *service, const char *name, const char *port)
+{
+	assert_true(s->count < FAKE_WANTED_MAX);
+	s->wanted[s->count] = (struct usher_wanted){ service, name, port };
+	s->answers[s->count++] = (struct fake_answer){ .service = service };
+}
+
+struct fake_answer *fake_source_answer(struct usher_source *s, const char *service)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strcmp(s->answers[i].service, service) == 0)
+			return &s->answers[i];
+	fail_msg("the plug-in speaks of %s, which nobody wants", service);
+	return NULL;
+}
+
+bool fake_source_knows(const struct usher_source *s, const char *service)
+{
+	for (size_t i = 0; i < s->known_count; i++)
+		if (strcmp(s->known[i], service) == 0)
+			return true;
+	return false;
+}
+
+static void forget_known(struct usher_source *s)
+{
+	for (size_t i = 0; i < s->known_count; i++)
+		free(s->known[i]);
+	s->known_count = 0;
+}
+
+void fake_source_done(struct usher_source *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		(void) usher_endpoints_unref(s->answers[i].set);
+	forget_known(s);
+	*s = (struct usher_source){ 0 };
+}
+
+/* ---- what the host offers ---- */
+
+const struct usher_wanted *usher_source_wanted(struct usher_source *source, size_t *ret_count)
+{
+	*ret_count = source->count;
+	return source->wanted;
+}
+
+int usher_source_offer(struct usher_source *source, const char *service,
+		struct usher_endpoints *set, enum usher_verdict verdict, const char *revision,
+		uint64_t observed_usec)
+{
+	struct fake_answer *a = fake_source_answer(source, service);
+
+	(void) revision;
+	assert_true(observed_usec > 0);
+	assert_non_null(set);
+	usher_endpoints_seal(set);
+	(void) usher_endpoints_unref(a->set);
+	a->set = set;
+	a->verdict = verdict;
+	a->offers++;
+	a->code = 0;
+	return 0;
+}
+
+static void confirm_one(struct fake_answer *a)
+{
+	assert_non_null(a->set);
+	a->confirms++;
+	a->code = 0;
+}
+
+void usher_source_confirm(struct usher_source *source, const char *service, uint64_t observed_usec)
+{
+	assert_true(observed_usec > 0);
+	for (size_t i = 0; i < source->count; i++)
+		if (!service || strcmp(source->answers[i].service, service) == 0)
+			confirm_one(&source->answers[i]);
+}
+
+void usher_source_fail(struct usher_source *source, const char *service, int code,
+		const struct usher_error *why)
+{
+	assert_true(code < 0);
+	for (size_t i = 0; i < source->count; i++) {
+		struct fake_answer *a = &source->answers[i];
+
+		if (service && strcmp(a->service, service) != 0)
+			continue;
+		a->fails++;
+		a->code = code;
+		(void) snprintf(a->text, sizeof(a->text), "%s", usher_error_text(why, code));
+	}
+}
+
+void usher_source_known(struct usher_source *source, const char *const *names, size_t count)
+{
+	assert_true(count <= FAKE_KNOWN_MAX);
+	forget_known(source);
+	for (size_t i = 0; i < count; i++)
+		source->known[source->known_count++] = strdup(names[i]);
+}
+
+int usher_source_wait(struct usher_source *source, const struct usher_wait *wait)
+{
+	return source->on_wait(source, wait, source->waits++);
+}
+
+const char *usher_source_name(struct usher_source *source)
+{
+	(void) source;
+	return "test";
+}
+
+void usher_log(enum usher_log_priority priority, const char *format, ...)
+{
+	(void) priority;
+	(void) format;
+}
