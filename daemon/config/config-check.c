@@ -93,15 +93,16 @@ static int check_drain_windows(const struct drain_config *drain, const struct co
 	return 0;
 }
 
-static int check_hook(const char *name, const struct hook_config *hook,
-		const struct drain_config *drain, const struct config_scope *scope,
+/* what is "drain" or "restore", the operation that runs the hook. */
+static int check_hook(const char *name, const struct hook_config *hook, const char *what,
+		uint64_t deadline_usec, const struct config_scope *scope,
 		struct usher_error *reterr)
 {
-	if (hook->kind == HOOK_NONE || hook->timeout_usec <= drain->deadline_usec)
+	if (hook->kind == HOOK_NONE || hook->timeout_usec <= deadline_usec)
 		return 0;
 	return place_error(reterr, PLACE(scope, "drain", name), -EINVAL,
-			"a timeout of %s is longer than the deadline of the drain, %s; raise the deadline or shorten it",
-			DURATION(hook->timeout_usec), DURATION(drain->deadline_usec));
+			"a timeout of %s is longer than the deadline of the %s, %s; raise the deadline or shorten it",
+			DURATION(hook->timeout_usec), what, DURATION(deadline_usec));
 }
 
 static int check_drain(const struct drain_config *drain, const struct config_scope *scope,
@@ -117,10 +118,11 @@ static int check_drain(const struct drain_config *drain, const struct config_sco
 				"zero would have to last for %s and is waited for only %s; shorten quiet or raise in_flight.timeout",
 				DURATION(drain->quiet_usec),
 				DURATION(drain->in_flight_timeout_usec));
-	r = check_hook("readiness", &drain->readiness, drain, scope, reterr);
+	r = check_hook("readiness", &drain->readiness, "drain", drain->deadline_usec, scope,
+			reterr);
 	if (r < 0)
 		return r;
-	return check_hook("close", &drain->close, drain, scope, reterr);
+	return check_hook("close", &drain->close, "drain", drain->deadline_usec, scope, reterr);
 }
 
 static int check_restore(const struct restore_config *restore, const struct config_scope *scope,
@@ -148,7 +150,11 @@ int config_check_service(const struct config *c, const struct service_config *se
 	r = check_drain(&service->drain, scope, reterr);
 	if (r < 0)
 		return r;
-	return check_restore(&service->restore, scope, reterr);
+	r = check_restore(&service->restore, scope, reterr);
+	if (r < 0)
+		return r;
+	return check_hook("open", &service->drain.open, "restore", service->restore.deadline_usec,
+			scope, reterr);
 }
 
 int config_check_whole(const struct config *c, const struct config_scope *scope,

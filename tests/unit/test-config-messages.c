@@ -229,6 +229,9 @@ static void contradictions_are_refused(void **state)
 	assert_refused("defaults: {drain: {close: {exec: {command: [/a], timeout: 5m}}}}\n",
 			MAIN
 			":1:27: defaults.drain.close: a timeout of 5m is longer than the deadline of the drain, 2m; raise the deadline or shorten it");
+	assert_refused("defaults: {drain: {open: {exec: {command: [/a], timeout: 3m}}}}\n",
+			MAIN
+			":1:26: defaults.drain.open: a timeout of 3m is longer than the deadline of the restore, 2m; raise the deadline or shorten it");
 	assert_refused("defaults: {restore: {ramp: 2m}}\n",
 			MAIN
 			":1:21: defaults.restore: the deadline of 2m does not cover observed.timeout 30s + ramp 2m = 2m30s; raise the deadline or shorten them");
@@ -250,6 +253,61 @@ static void a_bad_name_of_a_service_is_blamed_on_its_key(void **state)
 			":4:12: services: the name \"a/b\" has a space or a slash; neither is possible");
 	assert_refused(SOURCES "services: {\"\": {}}\n", MAIN ":4:12: services: a name is empty");
 }
+/* What stands around a number of numbered items. */
+struct list {
+	const char *before, *item_before, *item_after, *after;
+};
+
+static char *list_of(const struct list *list, size_t count)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	assert_true(fputs(list->before, f) >= 0);
+	for (size_t i = 0; i < count; i++)
+		assert_true(fprintf(f, "%s%zu%s, ", list->item_before, i, list->item_after) > 0);
+	assert_true(fputs(list->after, f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	return text;
+}
+
+/* One more than max is refused, max is fine. */
+static void assert_at_most(const struct list *list, size_t max, const char *expected)
+{
+	char *fits = list_of(list, max), *more = list_of(list, max + 1);
+
+	config_unref(parse(fits));
+	assert_refused(more, expected);
+	free(fits);
+	free(more);
+}
+
+static void what_can_grow_has_a_maximum(void **state)
+{
+	static const struct list stages = { "defaults: {chain: [", "s", "", "]}\n" };
+	static const struct list arguments = { "defaults: {drain: {close: {exec: [/a, ", "s", "",
+		"]}}}\n" };
+	static const struct list dirs = { "plugin_dirs: [", "/s", "", "]\n" };
+	static const struct list sources = { "sources: [", "{plugin: file, name: s", "}",
+		"]\ndefaults: {sources: [s0]}\n" };
+	static const struct list used = { "sources: [", "{plugin: file, name: s", "}", "]\n" };
+
+	(void) state;
+	assert_at_most(&stages, CONFIG_STAGES_MAX,
+			MAIN ":1:19: defaults.chain: has 33 items; at most 32 are possible");
+	assert_at_most(&arguments, 255,
+			MAIN
+			":1:34: defaults.drain.close.exec: has 257 items; at most 256 are possible");
+	assert_at_most(&dirs, 256,
+			MAIN ":1:14: plugin_dirs: has 257 items; at most 256 are possible");
+	assert_at_most(&sources, CONFIG_SOURCES_MAX,
+			MAIN ":1:1729: sources[64]: at most 64 sources are possible");
+	assert_at_most(&used, CONFIG_FEEDS_MAX,
+			MAIN
+			":1:442: sources[16].plugin: a service may use at most 16 sources and 17 are declared; name those it uses in defaults.sources");
+}
 
 int main(void)
 {
@@ -266,6 +324,7 @@ int main(void)
 		cmocka_unit_test(windows_beyond_the_deadline_are_added_up),
 		cmocka_unit_test(contradictions_are_refused),
 		cmocka_unit_test(a_bad_name_of_a_service_is_blamed_on_its_key),
+		cmocka_unit_test(what_can_grow_has_a_maximum),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

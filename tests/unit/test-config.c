@@ -387,6 +387,38 @@ static void loading_reads_conf_d_beside_the_file(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+static void conf_d_has_a_maximum_of_files(void **state)
+{
+	char dir[64], path[128], conf_d[128], name[32];
+	struct config *c = NULL;
+	struct usher_error err = {};
+
+	(void) state;
+	make_dir(dir, sizeof(dir));
+	(void) snprintf(path, sizeof(path), "%s/usher.yaml", dir);
+	(void) snprintf(conf_d, sizeof(conf_d), "%s/conf.d", dir);
+	assert_int_equal(mkdir(conf_d, 0700), 0);
+	write_file(dir, "usher.yaml", "");
+	for (unsigned i = 0; i <= 4096; i++) {
+		(void) snprintf(name, sizeof(name), "%u.yaml", i);
+		write_file(conf_d, name, "");
+	}
+
+	assert_errno(config_load(path, &c, &err), E2BIG);
+	assert_non_null(strstr(err.text, "conf.d: has 4097 files; at most 4096 are possible"));
+	remove_file(conf_d, "0.yaml");
+	assert_ok(config_load(path, &c, &err));
+	config_unref(c);
+
+	for (unsigned i = 1; i <= 4096; i++) {
+		(void) snprintf(name, sizeof(name), "%u.yaml", i);
+		remove_file(conf_d, name);
+	}
+	remove_file(dir, "conf.d");
+	remove_file(dir, "usher.yaml");
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void a_missing_file_is_named(void **state)
 {
 	struct config *c = NULL;
@@ -516,6 +548,7 @@ int main(void)
 		cmocka_unit_test(a_name_in_two_files_is_refused_with_both_places),
 		cmocka_unit_test(a_key_with_two_values_is_refused_with_both_places),
 		cmocka_unit_test(loading_reads_conf_d_beside_the_file),
+		cmocka_unit_test(conf_d_has_a_maximum_of_files),
 		cmocka_unit_test(a_missing_file_is_named),
 		cmocka_unit_test(names_are_what_can_be_typed_logged_and_put_in_a_url),
 		cmocka_unit_test(time_grows_with_the_number_of_services_and_not_with_its_square),
