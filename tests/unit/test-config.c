@@ -1,6 +1,7 @@
 /* What the configuration loader promises: defaults, overriding key by key, merging of files, and
  * a time that grows with the file. */
 
+#include <assert.h>
 #include <math.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -297,6 +298,7 @@ static void files_are_merged_by_name(void **state)
 
 	(void) state;
 	assert_ok(parse_texts(texts, 3, &c, &err));
+	assert(c);
 	assert_string_equal(c->node_name, "n");
 	assert_string_equal(c->node_zone, "east");
 	assert_int_equal(c->source_count, 2);
