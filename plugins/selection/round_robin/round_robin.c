@@ -1,0 +1,92 @@
+/* One after the other, in the order of their ids.
+ *
+ * The cursor counts the picks of the service from a random start, so that many nodes do not begin
+ * with the same endpoint. It is shared by all requests of the service: where a stage has looked at
+ * the request, the picks that see one set of candidates are an unknown selection of all picks, and
+ * counting could choose the same one for ever (two kinds of request that take turns, two
+ * candidates). There the choice is random, with the same shares. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <usher/plugin.h>
+
+/* The positions that may be chosen: those with weight. */
+struct prepared {
+	size_t count;
+	uint32_t positions[];
+};
+
+static size_t count_with_weight(
+		const struct usher_view *view, const uint32_t *candidates, size_t count)
+{
+	size_t with_weight = 0;
+
+	for (size_t i = 0; i < count; i++)
+		with_weight += view->weights[candidates[i]] > 0;
+	return with_weight;
+}
+
+static int round_robin_prepare(const void *instance, const struct usher_view *view,
+		const uint32_t *candidates, size_t count, void **ret_prepared)
+{
+	struct prepared *p;
+
+	(void) instance;
+	p = malloc(sizeof(*p) + count * sizeof(p->positions[0]));
+	if (!p)
+		return -ENOMEM;
+	p->count = 0;
+	for (size_t i = 0; i < count; i++)
+		if (view->weights[candidates[i]] > 0)
+			p->positions[p->count++] = (uint32_t) i;
+	*ret_prepared = p;
+	return 0;
+}
+
+static ssize_t nth_with_weight(const struct usher_view *view, const uint32_t *candidates,
+		size_t count, uint64_t nth)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (view->weights[candidates[i]] == 0)
+			continue;
+		if (nth == 0)
+			return (ssize_t) i;
+		nth--;
+	}
+	return -1;
+}
+
+static ssize_t round_robin_pick(const void *instance, const void *prepared,
+		const struct usher_view *view, const struct usher_request *request,
+		const uint32_t *candidates, size_t count)
+{
+	const struct prepared *p = prepared;
+	size_t with_weight;
+
+	(void) instance;
+	if (p)
+		return p->count == 0 ? -1 : (ssize_t) p->positions[request->cursor % p->count];
+
+	with_weight = count_with_weight(view, candidates, count);
+	if (with_weight == 0)
+		return -1;
+	return nth_with_weight(view, candidates, count, request->random % with_weight);
+}
+
+static double round_robin_share(const void *instance, const struct usher_view *view,
+		const uint32_t *candidates, size_t count, size_t position)
+{
+	(void) instance;
+	if (view->weights[candidates[position]] == 0)
+		return 0;
+	return 1.0 / (double) count_with_weight(view, candidates, count);
+}
+
+USHER_PLUGIN(.name = "round_robin", .summary = "One after the other",
+		.selector = &(const struct usher_selector){
+				.size = sizeof(struct usher_selector),
+				.prepare = round_robin_prepare,
+				.release = free,
+				.pick = round_robin_pick,
+				.share = round_robin_share,
+		});

@@ -1,0 +1,317 @@
+/* The selectors: shares, smoothness, and who is never chosen. */
+
+#include "random.h"
+#include "selection.h"
+
+static const char *const names[] = { "round_robin", "random", "weighted_round_robin" };
+
+struct selecting {
+	struct plugin_instance *instance;
+	const struct usher_selector *selector;
+	struct choice choice;
+	void *prepared;
+	struct random random;
+};
+
+static void selecting_init(struct selecting *s, const char *name, const char *endpoints)
+{
+	*s = (struct selecting){};
+	assert_ok(selection_new(name, NULL, FACET_SELECTOR, &s->instance, NULL));
+	s->selector = s->instance->plugin->selector;
+	choice_init(&s->choice, endpoints, NULL);
+	random_init(&s->random);
+}
+
+static void selecting_prepare(struct selecting *s)
+{
+	assert_ok(s->selector->prepare(s->instance->data, &s->choice.view, s->choice.candidates,
+			s->choice.count, &s->prepared));
+	assert_non_null(s->prepared);
+}
+
+static ssize_t select_at(struct selecting *s, uint64_t cursor)
+{
+	struct usher_request request = {
+		.size = sizeof(request), .cursor = cursor, .random = random_next(&s->random)
+	};
+
+	return s->selector->pick(s->instance->data, s->prepared, &s->choice.view, &request,
+			s->choice.candidates, s->choice.count);
+}
+
+static void selecting_done(struct selecting *s)
+{
+	if (s->prepared)
+		s->selector->release(s->prepared);
+	choice_done(&s->choice);
+	(void) plugin_instance_unref(s->instance);
+}
+
+/* The ids of `count` picks from the cursor on; ids are single letters. */
+static void check_order(
+		const char *name, const char *endpoints, uint64_t cursor, const char *expected)
+{
+	struct selecting s;
+	char ids[64] = "";
+
+	selecting_init(&s, name, endpoints);
+	selecting_prepare(&s);
+	for (size_t i = 0; i < strlen(expected); i++) {
+		ssize_t position = select_at(&s, cursor + i);
+
+		assert_in_range(position, 0, s.choice.count - 1);
+		ids[i] = usher_endpoints_id(s.choice.set, (size_t) position)[0];
+	}
+	assert_string_equal(ids, expected);
+	selecting_done(&s);
+}
+
+static void round_robin_goes_round_in_the_order_of_ids(void **state)
+{
+	(void) state;
+	check_order("round_robin", "a b c", 0, "abcabc");
+	check_order("round_robin", "a b c", 5, "cab");
+	check_order("round_robin", "a", 7, "aaa");
+	check_order("round_robin", "a*0 b c*0 d", 0, "bdbd");
+}
+
+static void weighted_round_robin_is_smooth(void **state)
+{
+	(void) state;
+	check_order("weighted_round_robin", "a*5 b*1 c*1", 0, "aabacaa");
+	check_order("weighted_round_robin", "a*1000 b*3000", 0, "babbbabb");
+	check_order("weighted_round_robin", "a b c", 0, "abcabc");
+	check_order("weighted_round_robin", "a*7", 3, "aaa");
+	check_order("weighted_round_robin", "a*0 b*2 c*0 d*2", 0, "bdbd");
+}
+
+static void nobody_is_chosen_where_all_have_weight_0(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a*0 b*0");
+		for (uint64_t i = 0; i < 10; i++)
+			assert_int_equal(select_at(&s, i), -1);
+		selecting_prepare(&s);
+		for (uint64_t i = 0; i < 10; i++)
+			assert_int_equal(select_at(&s, i), -1);
+		assert_true(s.selector->share(s.instance->data, &s.choice.view, s.choice.candidates,
+					    2, 0) == 0);
+		selecting_done(&s);
+	}
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+	return b ? greatest_common_divisor(b, a % b) : a;
+}
+
+/* Random weights, mostly of one size, some 0, with `count` endpoints. */
+static void randomize(struct selecting *s, size_t count, uint32_t max)
+{
+	for (size_t i = 0; i < count; i++)
+		s->choice.weights[i] = random_below(&s->random, 5) == 0
+				? 0
+				: (uint32_t) random_below(&s->random, max + 1);
+}
+
+static uint64_t period_of(const struct selecting *s)
+{
+	uint64_t sum = 0, divisor = 0;
+
+	for (size_t i = 0; i < s->choice.count; i++) {
+		sum += s->choice.weights[i];
+		divisor = greatest_common_divisor(divisor, s->choice.weights[i]);
+	}
+	return divisor ? sum / divisor : 0;
+}
+
+/* Over one period from any cursor, each comes exactly as often as its weight says. */
+static void weighted_shares_are_exact_over_a_period(void **state)
+{
+	(void) state;
+	for (int round = 0; round < 300; round++) {
+		struct selecting s;
+		uint64_t *counts, period, cursor;
+
+		selecting_init(&s, "weighted_round_robin", "a b c d e f g h i j k l");
+		s.choice.count = 1 + random_below(&s.random, 12);
+		randomize(&s, s.choice.count, round % 3 == 0 ? 3 : round % 3 == 1 ? 100 : 20000);
+		selecting_prepare(&s);
+		period = period_of(&s);
+		cursor = random_next(&s.random) >> 1;
+		counts = calloc(s.choice.count, sizeof(*counts));
+		for (uint64_t i = 0; i < period; i++) {
+			ssize_t position = select_at(&s, cursor + i);
+
+			assert_in_range(position, 0, s.choice.count - 1);
+			counts[position]++;
+		}
+		for (size_t i = 0; i < s.choice.count && period > 0; i++) {
+			uint64_t sum = 0;
+
+			for (size_t k = 0; k < s.choice.count; k++)
+				sum += s.choice.weights[k];
+			assert_int_equal(counts[i] * (sum / period), s.choice.weights[i]);
+		}
+		free(counts);
+		selecting_done(&s);
+	}
+}
+
+/* After any number of picks nobody is ahead of or behind its share by more than a few. */
+static void weighted_picks_stay_near_their_shares_at_any_time(void **state)
+{
+	(void) state;
+	for (int round = 0; round < 60; round++) {
+		struct selecting s;
+		uint64_t counts[8] = {}, sum = 0;
+
+		selecting_init(&s, "weighted_round_robin", "a b c d e f g h");
+		randomize(&s, 8, round % 2 ? 40 : 50000);
+		s.choice.weights[0] = 1 + (uint32_t) random_below(&s.random, 50000);
+		selecting_prepare(&s);
+		for (size_t i = 0; i < 8; i++)
+			sum += s.choice.weights[i];
+		for (uint64_t n = 1; n <= 5000; n++) {
+			ssize_t position = select_at(&s, n - 1);
+
+			assert_in_range(position, 0, 7);
+			counts[position]++;
+			for (size_t i = 0; i < 8; i++) {
+				double due = (double) n * s.choice.weights[i] / (double) sum;
+				double off = due - (double) counts[i];
+
+				assert_true(off < 7 && off > -7);
+			}
+		}
+		selecting_done(&s);
+	}
+}
+
+static void sums_of_weights_do_not_overflow(void **state)
+{
+	struct selecting s;
+	size_t count = 0;
+	char *text = calloc(1, 1);
+	ssize_t position;
+
+	(void) state;
+	free(text);
+	selecting_init(&s, "weighted_round_robin", "a b");
+	/* Far above what a set lets in, as if the maximum were raised one day. */
+	s.choice.weights[0] = UINT32_MAX;
+	s.choice.weights[1] = 1;
+	selecting_prepare(&s);
+	for (uint64_t i = 0; i < 100000; i++)
+		count += select_at(&s, i) == 0;
+	assert_in_range(count, 99999, 100000);
+	s.choice.weights[1] = UINT32_MAX;
+	position = select_at(&s, UINT64_MAX);
+	assert_in_range(position, 0, 1);
+	selecting_done(&s);
+}
+
+static void chance_is_in_proportion_where_a_request_was_looked_at(void **state)
+{
+	struct selecting s;
+	uint64_t counts[3] = {};
+
+	(void) state;
+	selecting_init(&s, "weighted_round_robin", "a*1 b*0 c*3");
+	for (uint64_t i = 0; i < 40000; i++)
+		counts[select_at(&s, 7)]++;
+	assert_int_equal(counts[1], 0);
+	assert_in_range(counts[0], 9200, 10800);
+	selecting_done(&s);
+
+	for (size_t n = 0; n < 2; n++) {
+		selecting_init(&s, names[n], "a*1 b*0 c*3");
+		memset(counts, 0, sizeof(counts));
+		for (uint64_t i = 0; i < 40000; i++)
+			counts[select_at(&s, 7)]++;
+		assert_int_equal(counts[1], 0);
+		assert_in_range(counts[0], 19000, 21000);
+		selecting_done(&s);
+	}
+}
+
+static void random_is_uniform(void **state)
+{
+	struct selecting s;
+	uint64_t counts[4] = {};
+
+	(void) state;
+	selecting_init(&s, "random", "a b*0 c d*9");
+	selecting_prepare(&s);
+	for (uint64_t i = 0; i < 60000; i++)
+		counts[select_at(&s, 0)]++;
+	assert_int_equal(counts[1], 0);
+	assert_in_range(counts[0], 19000, 21000);
+	assert_in_range(counts[2], 19000, 21000);
+	assert_in_range(counts[3], 19000, 21000);
+	selecting_done(&s);
+}
+
+static void shares_sum_up_to_one(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+		double sum = 0;
+
+		selecting_init(&s, names[n], "a*1 b*0 c*3 d*4");
+		for (size_t i = 0; i < 4; i++)
+			sum += s.selector->share(s.instance->data, &s.choice.view,
+					s.choice.candidates, 4, i);
+		assert_true(sum > 0.999999 && sum < 1.000001);
+		selecting_done(&s);
+	}
+}
+
+static int prepare_once(void *userdata)
+{
+	struct selecting *s = userdata;
+	void *prepared = NULL;
+	int r = s->selector->prepare(s->instance->data, &s->choice.view, s->choice.candidates,
+			s->choice.count, &prepared);
+
+	if (r >= 0)
+		s->selector->release(prepared);
+	return r;
+}
+
+/* The plug-ins allocate by themselves, out of the test's reach; what counts here is that nothing is
+ * kept. */
+static void preparing_keeps_nothing(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a*1 b*0 c*3 d*4");
+		assert_ok(prepare_once(&s));
+		selecting_done(&s);
+	}
+	assert_int_equal(plugin_instances, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(round_robin_goes_round_in_the_order_of_ids),
+		cmocka_unit_test(weighted_round_robin_is_smooth),
+		cmocka_unit_test(nobody_is_chosen_where_all_have_weight_0),
+		cmocka_unit_test(weighted_shares_are_exact_over_a_period),
+		cmocka_unit_test(weighted_picks_stay_near_their_shares_at_any_time),
+		cmocka_unit_test(sums_of_weights_do_not_overflow),
+		cmocka_unit_test(chance_is_in_proportion_where_a_request_was_looked_at),
+		cmocka_unit_test(random_is_uniform),
+		cmocka_unit_test(shares_sum_up_to_one),
+		cmocka_unit_test(preparing_keeps_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
