@@ -32,6 +32,10 @@ int chain_new(struct plugins *plugins, const struct service_config *service, str
 struct chain *chain_ref(struct chain *c);
 struct chain *chain_unref(struct chain *c);
 
+const char *chain_stage_name(const struct chain *c, size_t i);
+/* Whether two services get chains that do the same, so that one may be kept or shared. */
+bool chain_config_equal(const struct service_config *a, const struct service_config *b);
+
 /* What one stage did, for explain. */
 struct chain_step {
 	size_t in, out;
@@ -41,7 +45,8 @@ struct chain_step {
 
 /* Run stages first..last-1 over candidates, in place; returns how many stay. A stage that would
  * leave none gives on_empty: pass keeps what it got, fail gives 0 and *ret_failed_stage. steps
- * (NULL: nobody asks) has room for last - first. scratch has room for count. */
+ * (NULL: nobody asks) has room for last - first. scratch has room for count.
+ * Stages behind one that failed do not run. */
 size_t chain_run(const struct chain *c, size_t first, size_t last, const struct usher_view *view,
 		const struct usher_request *request, uint32_t *candidates, size_t count,
 		uint32_t *scratch, size_t *ret_failed_stage, struct chain_step *steps);
