@@ -23,15 +23,20 @@ struct feed {
 	struct source *source; /* NULL: not running */
 	enum source_state state;
 	struct observation *observation; /* in force; NULL: never answered */
-	uint64_t observed_usec; /* of the last proof; may be in the past of this boot (restored from
-				   disk) */
+	uint64_t observed_usec; /* of the last proof, for feed_age(): may lie before this boot
+				   (restored from disk) */
 	bool restored; /* the observation is the disk's; the source has not answered since the start
 			*/
-	struct observation *held; /* a sudden removal that is held back; NULL: none */
+	struct observation *held; /* what the source says while the removals in it are held back;
+				     NULL: nothing is held back */
+	size_t held_removed, held_of; /* how many endpoints it would remove, of how many */
 	uint64_t held_since_usec, held_until_usec;
 	char *error; /* the last, while the source fails; NULL */
 	unsigned offers, failures;
 };
+
+/* How old the observation in force is; USEC_FOREVER: never answered, or nobody can tell. */
+uint64_t feed_age(const struct feed *feed, uint64_t now_usec);
 
 /* What a rollout has decided about an endpoint. Keyed by id and uid: another incarnation at the
  * same id is not bound by it. */
@@ -58,7 +63,9 @@ const char *pick_result_to_string(enum pick_result result); /* "source_unknown",
 struct pick {
 	enum pick_result result;
 	uint32_t endpoint; /* index into snapshot->all */
-	const char *stage; /* of PICK_FILTERED: the stage's name, "drain" or the selector's name */
+	const char *stage; /* of PICK_FILTERED: the stage's name, "drain", "exclude" (all that are
+			      left were excluded by the request) or the selector's name (all have
+			      weight 0) */
 	struct snapshot *snapshot; /* borrowed until the loop turns; NULL before the first answer */
 	struct freshness freshness;
 };
@@ -67,12 +74,15 @@ const char *context_service(const struct context *c);
 bool context_is_eager(const struct context *c);
 const struct service_config *context_config(const struct context *c);
 const struct chain *context_chain(const struct context *c);
-/* NULL before the first answer. Borrowed: take a reference to keep it. */
+/* NULL before the first answer; a first answer that is empty counts once all sources have answered.
+ * Borrowed: take a reference to keep it. */
 struct snapshot *context_snapshot(const struct context *c);
 size_t context_feed_count(const struct context *c);
 const struct feed *context_feed(const struct context *c, size_t i);
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret);
-/* Whether each declared source of the merge has answered, so that READY need not wait for it. */
+/* Whether the sources have answered as far as the merge asks for it, so that READY need not wait:
+ * all of them, or for `first` those up to the first that is not empty. The disk's word is no
+ * answer. */
 bool context_has_answer(const struct context *c);
 
 /* Choose. request->random and cursor are filled in here. No allocation. */
@@ -85,8 +95,9 @@ struct explain_left {
 	char reason[160];
 };
 struct explain_stage {
-	const char *name; /* "admin" is the host's own first look: draining, withdrawn and
-			     maintenance endpoints leave */
+	const char *name; /* the host's own: "admin" comes first, draining, withdrawn and
+			     maintenance endpoints leave; "exclude" comes behind the shared part
+			     when the request excludes */
 	bool shared;
 	struct chain_step step;
 	struct explain_left *left;

@@ -56,6 +56,11 @@ struct context *directory_find(struct directory *d, const char *service);
  * E2BIG (the limit), EINVAL (the name), ENOMEM; with a message. */
 int directory_get(struct directory *d, const char *service, struct context **ret,
 		struct usher_error *reterr);
+/* A lazy context goes after DIRECTORY_IDLE_USEC without a pick, a find or a hold. Whoever follows
+ * one holds it meanwhile; a hold ends with the context's `removed`. */
+#define DIRECTORY_IDLE_USEC UINT64_C(600000000)
+void directory_hold(struct directory *d, struct context *context);
+void directory_release(struct directory *d, struct context *context);
 size_t directory_count(const struct directory *d);
 struct context *directory_at(const struct directory *d, size_t i); /* in the order of names */
 size_t directory_source_count(const struct directory *d);
@@ -74,7 +79,8 @@ int directory_clear_override(
 const struct override *directory_find_override(
 		const struct directory *d, const char *service, const char *id);
 
-/* Tell the sources of a service about one endpoint. The feed that the endpoint is taken from. NULL
- * when it has none that runs. */
+/* Whom to tell about one endpoint: the source that the endpoint is taken from; for one that no
+ * source shows (any more), the first of the service that takes registrations. NULL when there is
+ * none that runs. What ret_wanted points to lives as long as the configuration. */
 struct source *directory_endpoint_source(struct directory *d, const char *service, const char *id,
 		struct usher_wanted *ret_wanted);

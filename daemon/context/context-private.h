@@ -1,0 +1,113 @@
+#pragma once
+
+/* What the files of this floor share about one context. */
+
+#include "context.h"
+#include "directory.h"
+#include "merge.h"
+#include "staleness.h"
+
+/* Confirmed times reach the disk this seldom; after a kill an answer seems older by this much at
+ * most, never younger. */
+#define FEED_TOUCH_USEC UINT64_C(10000000)
+/* What could not be done for lack of memory is tried again this often. */
+#define CONTEXT_RETRY_USEC    UINT64_C(1000000)
+#define CONTEXT_OVERRIDES_MAX 10000
+
+struct origin;
+
+struct feed_state {
+	struct feed feed;         /* what others see */
+	struct origin *origin;    /* the configured source; NULL until the feed is connected */
+	struct observation *base; /* while something is held back: what was in force before, which
+				     offers are compared with */
+	uint64_t touched_usec;    /* when the disk last heard of it */
+	bool on_disk;
+	uint64_t failing_since_usec; /* 0: it does not fail */
+};
+
+struct context {
+	struct directory *directory;
+	char *service;
+	bool eager;
+	const struct service_config *config; /* in the directory's configuration, or `own` */
+	struct service_config own;           /* of a lazy one: the defaults, under its name */
+	struct feed_config *own_feeds;
+	struct chain *chain;
+	struct feed_state *feeds;
+	size_t feed_count;
+
+	struct override *overrides; /* id and uid are owned */
+	size_t override_count;
+
+	struct merged merged; /* of the feeds as they are, while merged_valid */
+	bool merged_valid;
+	struct snapshot *snapshot;
+	void *prepared;             /* the selector's, for what the snapshot has chosen */
+	const char *filtered_stage; /* why nothing is chosen; NULL: something is */
+	bool recompute_due;         /* for lack of memory it could not be done */
+
+	enum source_state shown_state; /* the freshness that was last told */
+	uint64_t cursor, saved_cursor;
+	uint64_t used_usec; /* the last pick or find */
+	unsigned holds;
+
+	uint64_t deadline_usec; /* when something falls due by itself */
+	size_t deadline_index;  /* in the directory's heap */
+};
+
+/* ---- context.c ---- */
+int context_new(struct directory *d, const char *service, struct context **ret);
+struct context *context_free(struct context *c);
+/* Feeds for a configuration, without observations. NULL when out of memory. */
+struct feed_state *feeds_new(const struct service_config *config);
+struct feed_state *feeds_free(struct feed_state *feeds, size_t count);
+/* The feed of a source, or NULL. */
+struct feed_state *context_feed_of(struct context *c, const struct source *source);
+/* Let the clock's work be done: holds that end, answers that age. */
+void context_on_deadline(struct context *c, uint64_t now_usec);
+/* Compute when that is next, and tell the directory. */
+void context_schedule(struct context *c, uint64_t now_usec);
+/* Tell when freshness has changed its state; true when it has. */
+bool context_note_freshness(struct context *c, uint64_t now_usec);
+bool context_is_idle(const struct context *c, uint64_t now_usec);
+
+/* ---- feed.c ---- */
+void feed_offered(struct context *c, struct feed_state *f, struct observation *observation,
+		uint64_t now_usec);
+void feed_confirmed(
+		struct context *c, struct feed_state *f, uint64_t observed_usec, uint64_t now_usec);
+void feed_failed(struct context *c, struct feed_state *f, int code, const char *reason,
+		uint64_t now_usec);
+/* Release what was held back long enough. */
+void feed_on_deadline(struct context *c, struct feed_state *f, uint64_t now_usec);
+/* An answer of an earlier life of the daemon. Takes the observation. */
+void feed_restore(struct feed_state *f, struct observation *observation, uint64_t age_usec,
+		uint64_t now_usec);
+/* Write when the answer was last proved, if the disk knows the answer. */
+void feed_touch(struct context *c, struct feed_state *f, uint64_t now_usec);
+
+/* ---- publication.c ---- */
+/* Compute the result again, and publish it when it differs. Errors: ENOMEM, E2BIG; then the last
+ * result stays in force. > 0: there is a new revision. */
+int context_recompute(struct context *c);
+/* The same, said and tried again later when it fails. */
+int context_recompute_or_retry(struct context *c, uint64_t now_usec);
+/* Prepare the selector again for the result that is in force. */
+void context_drop_prepared(struct context *c);
+
+/* ---- overrides.c ---- */
+int context_set_override(struct context *c, const struct override *override);
+int context_clear_override(struct context *c, const char *id);
+const struct override *context_find_override(const struct context *c, const char *id);
+/* Whether it is about this incarnation of its endpoint. */
+bool override_binds(const struct override *override, const char *uid);
+void overrides_free(struct override *overrides, size_t count);
+
+/* ---- pick.c ---- */
+void context_view(const struct context *c, const struct snapshot *s, struct usher_view *ret);
+/* Drop what the request excludes; returns how many stay. */
+size_t request_drop_excluded(const struct usher_request *request, const struct snapshot *s,
+		uint32_t *candidates, size_t count);
+/* Why nothing can be chosen before anybody looks at candidates, or PICK_OK. */
+enum pick_result context_refusal(const struct context *c, const struct freshness *freshness);

@@ -1,0 +1,271 @@
+/* The same as a pick, told stage by stage. */
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "context-private.h"
+#include "directory-private.h"
+#include "ownership.h"
+
+/* More reasons than this tell nobody anything; the counts still do. */
+#define LEFT_MAX 1000
+
+struct explaining {
+	const struct context *context;
+	const struct snapshot *snapshot;
+	struct usher_view view;
+	const struct usher_request *request;
+	uint32_t *candidates, *before, *scratch;
+	size_t count;
+	struct explanation *explanation;
+};
+
+void explanation_done(struct explanation *e)
+{
+	for (size_t i = 0; i < e->stage_count; i++)
+		free(e->stages[i].left);
+	free(e->stages);
+	*e = (struct explanation){};
+}
+
+/* ---- reasons ---- */
+
+static void explain_admin(const struct snapshot *s, uint32_t endpoint, char *ret, size_t size)
+{
+	const struct snapshot_entry *entry = &s->entries[endpoint];
+	const char *text = "";
+
+	switch ((enum usher_admin_state) entry->admin_state) {
+	case USHER_ADMIN_READY:
+		text = "ready";
+		break;
+	case USHER_ADMIN_DRAINING:
+		text = "draining";
+		break;
+	case USHER_ADMIN_MAINTENANCE:
+		text = "in maintenance";
+		break;
+	}
+	(void) snprintf(ret, size, "%s", entry->withdrawn ? "withdrawn by a drain" : text);
+}
+
+static void explain_stage(const struct context *c, size_t stage, const struct usher_view *view,
+		const struct usher_request *request, uint32_t endpoint, char *ret, size_t size)
+{
+	const struct plugin_instance *instance = c->chain->stages[stage].instance;
+	const struct usher_stage *facet = instance->plugin->stage;
+
+	if (!facet->explain) {
+		(void) snprintf(ret, size, "left out by %s", instance->plugin->name);
+		return;
+	}
+	ret[0] = '\0';
+	facet->explain(instance->data, view, facet->looks_at_request ? request : NULL, endpoint,
+			ret, size);
+	ret[size - 1] = '\0';
+}
+
+void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, size_t size)
+{
+	const struct snapshot *s = c->snapshot;
+	const struct snapshot_entry *entry;
+	struct usher_view view;
+
+	assert(s && endpoint < s->count);
+	entry = &s->entries[endpoint];
+	context_view(c, s, &view);
+	if (entry->chosen)
+		(void) snprintf(ret, size, "chosen");
+	else if (entry->stage < c->chain->shared_count)
+		explain_stage(c, entry->stage, &view, NULL, endpoint, ret, size);
+	else
+		explain_admin(s, endpoint, ret, size);
+}
+
+/* ---- stages ---- */
+
+/* The reason of one that left stage `stage` of the chain, or one of the host's own. */
+#define STAGE_ADMIN   SIZE_MAX
+#define STAGE_EXCLUDE (SIZE_MAX - 1)
+
+static void explain_one(const struct explaining *x, size_t stage, uint32_t endpoint,
+		struct explain_left *ret)
+{
+	ret->endpoint = endpoint;
+	if (stage == STAGE_ADMIN)
+		explain_admin(x->snapshot, endpoint, ret->reason, sizeof(ret->reason));
+	else if (stage == STAGE_EXCLUDE)
+		(void) snprintf(ret->reason, sizeof(ret->reason), "excluded by the request");
+	else
+		explain_stage(x->context, stage, &x->view, x->request, endpoint, ret->reason,
+				sizeof(ret->reason));
+}
+
+/* x->before had `before` of them, x->candidates has what is left. */
+static int add_stage(struct explaining *x, size_t stage, const char *name, size_t before,
+		const struct chain_step *step)
+{
+	struct explain_stage *told = &x->explanation->stages[x->explanation->stage_count];
+	size_t next = 0, gone = before - x->count;
+
+	*told = (struct explain_stage){ .name = name,
+		.shared = stage == STAGE_ADMIN || stage < x->context->chain->shared_count,
+		.step = *step };
+	if (gone > LEFT_MAX)
+		gone = LEFT_MAX;
+	told->left = calloc(gone ? gone : 1, sizeof(*told->left));
+	if (!told->left)
+		return -ENOMEM;
+	x->explanation->stage_count++;
+	for (size_t i = 0; i < before && told->left_count < gone; i++) {
+		if (next < x->count && x->candidates[next] == x->before[i])
+			next++;
+		else
+			explain_one(x, stage, x->before[i], &told->left[told->left_count++]);
+	}
+	return 0;
+}
+
+static int explain_admin_stage(struct explaining *x)
+{
+	const struct snapshot *s = x->snapshot;
+	struct chain_step step = { .in = s->count };
+
+	for (uint32_t i = 0; i < s->count; i++) {
+		x->before[i] = i;
+		if (!s->entries[i].withdrawn && s->entries[i].admin_state == USHER_ADMIN_READY)
+			x->candidates[x->count++] = i;
+	}
+	step.out = x->count;
+	if (x->count == 0)
+		x->explanation->pick.stage = "drain";
+	return add_stage(x, STAGE_ADMIN, "admin", s->count, &step);
+}
+
+static int explain_exclusions(struct explaining *x)
+{
+	size_t before = x->count;
+	struct chain_step step = { .in = before };
+
+	if (x->request->exclude_count == 0 || before == 0)
+		return 0;
+	memcpy(x->before, x->candidates, before * sizeof(*x->before));
+	x->count = request_drop_excluded(x->request, x->snapshot, x->candidates, before);
+	step.out = x->count;
+	if (x->count == 0)
+		x->explanation->pick.stage = "exclude";
+	return add_stage(x, STAGE_EXCLUDE, "exclude", before, &step);
+}
+
+static int explain_chain(struct explaining *x, size_t first, size_t last)
+{
+	const struct chain *chain = x->context->chain;
+
+	for (size_t i = first; i < last && x->count > 0; i++) {
+		size_t before = x->count, failed = SIZE_MAX;
+		struct chain_step step;
+		int r;
+
+		memcpy(x->before, x->candidates, before * sizeof(*x->before));
+		x->count = chain_run(chain, i, i + 1, &x->view, x->request, x->candidates, before,
+				x->scratch, &failed, &step);
+		if (failed != SIZE_MAX)
+			x->explanation->pick.stage = chain_stage_name(chain, i);
+		r = add_stage(x, i, chain_stage_name(chain, i), before, &step);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void explain_choice(struct explaining *x)
+{
+	const struct plugin_instance *instance = x->context->chain->selector;
+	const struct usher_selector *selector = instance->plugin->selector;
+	const struct snapshot *s = x->snapshot;
+	struct explanation *e = x->explanation;
+	const void *prepared = NULL;
+	ssize_t position;
+
+	e->candidate_count = x->count;
+	if (x->count == 0)
+		return;
+	if (x->count == s->chosen_count &&
+			memcmp(x->candidates, s->chosen, x->count * sizeof(*s->chosen)) == 0 &&
+			x->request->exclude_count == 0 &&
+			x->context->chain->shared_count == x->context->chain->stage_count)
+		prepared = x->context->prepared;
+	position = selector->pick(
+			instance->data, prepared, &x->view, x->request, x->candidates, x->count);
+	if (position < 0) {
+		e->pick.stage = instance->plugin->name;
+		return;
+	}
+	e->pick.result = PICK_OK;
+	e->pick.stage = NULL;
+	e->pick.endpoint = x->candidates[position];
+	if (selector->share)
+		e->share = selector->share(instance->data, &x->view, x->candidates, x->count,
+				(size_t) position);
+}
+
+static int explain_all(struct explaining *x)
+{
+	const struct chain *chain = x->context->chain;
+	int r;
+
+	x->explanation->stages = calloc(chain->stage_count + 2, sizeof(*x->explanation->stages));
+	x->candidates = calloc(3 * x->snapshot->count + 1, sizeof(*x->candidates));
+	if (!x->explanation->stages || !x->candidates)
+		return -ENOMEM;
+	x->before = x->candidates + x->snapshot->count;
+	x->scratch = x->candidates + 2 * x->snapshot->count;
+
+	r = explain_admin_stage(x);
+	if (r >= 0)
+		r = explain_chain(x, 0, chain->shared_count);
+	if (r >= 0)
+		r = explain_exclusions(x);
+	if (r >= 0)
+		r = explain_chain(x, chain->shared_count, chain->stage_count);
+	if (r >= 0)
+		explain_choice(x);
+	return r;
+}
+
+int context_explain(struct context *c, struct usher_request *request, uint64_t now_usec,
+		struct explanation *ret)
+{
+	struct explanation e = { .selector = c->chain->selector->plugin->name };
+	struct explaining x = {
+		.context = c, .snapshot = c->snapshot, .request = request, .explanation = &e
+	};
+	enum pick_result refusal;
+	int r = 0;
+
+	c->used_usec = now_usec;
+	request->random = random_next(&c->directory->random);
+	request->cursor = c->cursor;
+	request->now_usec = now_usec;
+	e.pick.snapshot = c->snapshot;
+	context_freshness(c, now_usec, &e.pick.freshness);
+	refusal = context_refusal(c, &e.pick.freshness);
+	e.pick.result = refusal == PICK_OK ? PICK_FILTERED : refusal;
+	if (c->snapshot && c->snapshot->count > 0) {
+		context_view(c, c->snapshot, &x.view);
+		r = explain_all(&x);
+		free(x.candidates);
+	}
+	if (r < 0) {
+		explanation_done(&e);
+		return r;
+	}
+	/* What a stale directory would give is told, but it is not given. */
+	if (refusal != PICK_OK)
+		e.pick.result = refusal;
+	*ret = e;
+	return 0;
+}
