@@ -1,0 +1,21 @@
+#pragma once
+
+/* A text that was rendered once and is shared by everybody who is still sending it. */
+
+#include <stddef.h>
+
+#include "ownership.h"
+#include "text.h"
+
+struct blob {
+	unsigned refs;
+	size_t length;
+	char *data;
+};
+
+/* The text's bytes, which empties it. NULL when the text has failed or memory is out. */
+struct blob *blob_take(struct text *text);
+struct blob *blob_ref(struct blob *b);
+struct blob *blob_unref(struct blob *b); /* NULL is fine; returns NULL */
+
+DEFINE_CLEANUP(struct blob, blob_unref);

@@ -1,0 +1,344 @@
+/* A reader for the small flat objects that calls take: in place, without allocation, for it stands
+ * on the way of every pick that asks for something. RFC 8259, strictly, without nesting. */
+
+#include <errno.h>
+#include <string.h>
+
+#include "fields.h"
+
+struct reader {
+	char *at;
+	char *end; /* where a NUL stands */
+	struct usher_error *reterr;
+};
+
+static int refuse(const struct reader *r, const char *what)
+{
+	return usher_error_set(r->reterr, -EINVAL, "the body is no JSON object: %s", what);
+}
+
+static void skip_blanks(struct reader *r)
+{
+	while (*r->at == ' ' || *r->at == '\t' || *r->at == '\n' || *r->at == '\r')
+		r->at++;
+}
+
+static bool take_char(struct reader *r, char c)
+{
+	skip_blanks(r);
+	if (*r->at != c || r->at == r->end)
+		return false;
+	r->at++;
+	return true;
+}
+
+/* The bytes of one UTF-8 character (RFC 3629), or 0. */
+static size_t utf8_length(const unsigned char *s)
+{
+	static const struct {
+		unsigned char first, last, second_min, second_max;
+		size_t length;
+	} forms[] = {
+		{ 0xc2, 0xdf, 0x80, 0xbf, 2 },
+		{ 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+		{ 0xe1, 0xec, 0x80, 0xbf, 3 },
+		{ 0xed, 0xed, 0x80, 0x9f, 3 },
+		{ 0xee, 0xef, 0x80, 0xbf, 3 },
+		{ 0xf0, 0xf0, 0x90, 0xbf, 4 },
+		{ 0xf1, 0xf3, 0x80, 0xbf, 4 },
+		{ 0xf4, 0xf4, 0x80, 0x8f, 4 },
+	};
+
+	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		if (s[0] < forms[i].first || s[0] > forms[i].last)
+			continue;
+		if (s[1] < forms[i].second_min || s[1] > forms[i].second_max)
+			return 0;
+		for (size_t k = 2; k < forms[i].length; k++)
+			if (s[k] < 0x80 || s[k] > 0xbf)
+				return 0;
+		return forms[i].length;
+	}
+	return 0;
+}
+
+static int read_hex4(struct reader *r, unsigned *ret)
+{
+	unsigned value = 0;
+
+	for (int i = 0; i < 4; i++) {
+		char c = r->at[i];
+
+		value <<= 4;
+		if (c >= '0' && c <= '9')
+			value += (unsigned) (c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value += (unsigned) (c - 'a' + 10);
+		else if (c >= 'A' && c <= 'F')
+			value += (unsigned) (c - 'A' + 10);
+		else
+			return refuse(r, "\\u needs four hexadecimal digits");
+	}
+	r->at += 4;
+	*ret = value;
+	return 0;
+}
+
+static char *put_utf8(char *to, unsigned c)
+{
+	if (c < 0x80) {
+		*to++ = (char) c;
+		return to;
+	}
+	if (c < 0x800) {
+		*to++ = (char) (0xc0 | (c >> 6));
+	} else {
+		if (c < 0x10000) {
+			*to++ = (char) (0xe0 | (c >> 12));
+		} else {
+			*to++ = (char) (0xf0 | (c >> 18));
+			*to++ = (char) (0x80 | ((c >> 12) & 0x3f));
+		}
+		*to++ = (char) (0x80 | ((c >> 6) & 0x3f));
+	}
+	*to++ = (char) (0x80 | (c & 0x3f));
+	return to;
+}
+
+static int read_unicode_escape(struct reader *r, char **to)
+{
+	unsigned c, low;
+	int error;
+
+	error = read_hex4(r, &c);
+	if (error < 0)
+		return error;
+	if (c == 0)
+		return refuse(r, "a text has a NUL in it");
+	if (c >= 0xdc00 && c <= 0xdfff)
+		return refuse(r, "half a surrogate pair");
+	if (c >= 0xd800 && c <= 0xdbff) {
+		if (r->at[0] != '\\' || r->at[1] != 'u')
+			return refuse(r, "half a surrogate pair");
+		r->at += 2;
+		error = read_hex4(r, &low);
+		if (error < 0)
+			return error;
+		if (low < 0xdc00 || low > 0xdfff)
+			return refuse(r, "half a surrogate pair");
+		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+	}
+	*to = put_utf8(*to, c);
+	return 0;
+}
+
+static int read_escape(struct reader *r, char **to)
+{
+	static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+	const char *found;
+
+	if (*r->at == 'u') {
+		r->at++;
+		return read_unicode_escape(r, to);
+	}
+	found = *r->at ? strchr(from, *r->at) : NULL;
+	if (!found)
+		return refuse(r, "an unknown escape");
+	*(*to)++ = into[found - from];
+	r->at++;
+	return 0;
+}
+
+/* A text, its escapes resolved in place; they never grow. */
+static int read_text(struct reader *r, const char **ret)
+{
+	char *to;
+	size_t length;
+	int error;
+
+	if (!take_char(r, '"'))
+		return refuse(r, "a text in quotes is missing");
+	*ret = to = r->at;
+	for (;;) {
+		unsigned char c = (unsigned char) *r->at;
+
+		if (c == '"')
+			break;
+		if (c < 0x20)
+			return refuse(r, "a text does not end, or has a control character in it");
+		if (c == '\\') {
+			r->at++;
+			error = read_escape(r, &to);
+			if (error < 0)
+				return error;
+			continue;
+		}
+		length = c < 0x80 ? 1 : utf8_length((const unsigned char *) r->at);
+		if (length == 0)
+			return refuse(r, "a text is not UTF-8");
+		memmove(to, r->at, length);
+		to += length;
+		r->at += length;
+	}
+	r->at++;
+	*to = '\0';
+	return 0;
+}
+
+/* A number or a word, as it stands there. */
+static int read_word(struct reader *r, char *ret, size_t size)
+{
+	size_t length;
+
+	skip_blanks(r);
+	length = strspn(r->at, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
+	if (length == 0 || length >= size)
+		return refuse(r, "a value is missing or malformed");
+	memcpy(ret, r->at, length);
+	ret[length] = '\0';
+	r->at += length;
+	return 0;
+}
+
+static int read_texts(struct reader *r, const struct field *field, void *ret)
+{
+	const char *item;
+	int error;
+
+	if (!take_char(r, '['))
+		return usher_error_set(r->reterr, -EINVAL, "%s: is a list of texts", field->name);
+	if (take_char(r, ']'))
+		return 0;
+	do {
+		error = read_text(r, &item);
+		if (error < 0)
+			return usher_error_prefix(r->reterr, error, "%s", field->name);
+		error = field_set_text(field, item, ret, r->reterr);
+		if (error < 0)
+			return error;
+	} while (take_char(r, ','));
+	return take_char(r, ']') ? 0 : refuse(r, "a list does not end");
+}
+
+static const char *type_name(enum field_type type)
+{
+	switch (type) {
+	case FIELD_TEXT:
+		return "a text";
+	case FIELD_FLAG:
+		return "true or false";
+	case FIELD_COUNT:
+		return "a whole number";
+	case FIELD_DURATION:
+		return "a duration in quotes, such as \"10s\"";
+	case FIELD_TEXTS:
+		return "a list of texts";
+	}
+	return "?";
+}
+
+/* Whether a JSON value that begins with c can be of the type. */
+static bool fits(enum field_type type, char c)
+{
+	switch (type) {
+	case FIELD_TEXT:
+	case FIELD_DURATION:
+		return c == '"';
+	case FIELD_FLAG:
+		return c == 't' || c == 'f';
+	case FIELD_COUNT:
+		return c >= '0' && c <= '9';
+	case FIELD_TEXTS:
+		return c == '[';
+	}
+	return false;
+}
+
+static int read_value(struct reader *r, const struct field *field, unsigned index, void *ret,
+		fields_given *given)
+{
+	const char *value;
+	char word[32];
+	int error;
+
+	skip_blanks(r);
+	if (*r->at == 'n') {
+		error = read_word(r, word, sizeof(word));
+		if (error < 0 || strcmp(word, "null") != 0)
+			return refuse(r, "a value is missing or malformed");
+		*given &= ~(1u << index);
+		return 0;
+	}
+	if (!fits(field->type, *r->at))
+		return usher_error_set(r->reterr, -EINVAL, "%s: is %s", field->name,
+				type_name(field->type));
+	if (field->type == FIELD_TEXTS)
+		return read_texts(r, field, ret);
+	if (*r->at == '"') {
+		error = read_text(r, &value);
+	} else {
+		error = read_word(r, word, sizeof(word));
+		value = word;
+		if (error >= 0 && word[0] == '0' && word[1])
+			return refuse(r, "a number begins with 0");
+	}
+	if (error < 0)
+		return usher_error_prefix(r->reterr, error, "%s", field->name);
+	return field_set_text(field, value, ret, r->reterr);
+}
+
+static int read_member(struct reader *r, const struct field *fields, void *ret, uint32_t *seen,
+		fields_given *given)
+{
+	const struct field *field = NULL;
+	const char *name;
+	uint32_t before = *seen;
+	unsigned index;
+	int error;
+
+	error = read_text(r, &name);
+	if (error < 0)
+		return error;
+	error = field_find(fields, name, seen, &field, r->reterr);
+	if (error < 0)
+		return error;
+	index = (unsigned) (field - fields);
+	if (field_given(before, index))
+		return usher_error_set(r->reterr, -EINVAL, "%s: is given twice", name);
+	*given |= 1u << index;
+	if (!take_char(r, ':'))
+		return refuse(r, "a colon is missing");
+	return read_value(r, field, index, ret, given);
+}
+
+int fields_from_json(const struct field *fields, char *text, size_t length, void *ret,
+		fields_given *ret_given, struct usher_error *reterr)
+{
+	struct reader r = { .at = text, .end = text + length, .reterr = reterr };
+	fields_given given = 0;
+	uint32_t seen = 0;
+	int error;
+
+	*ret_given = 0;
+	if (length == 0)
+		return 0;
+	skip_blanks(&r);
+	if (r.at == r.end)
+		return 0;
+	if (!take_char(&r, '{'))
+		return refuse(&r, "it begins with {");
+	if (!take_char(&r, '}')) {
+		do {
+			error = read_member(&r, fields, ret, &seen, &given);
+			if (error < 0)
+				return error;
+		} while (take_char(&r, ','));
+		if (!take_char(&r, '}'))
+			return refuse(&r, "it does not end with }");
+	}
+	skip_blanks(&r);
+	if (r.at != r.end)
+		return refuse(&r, "something comes after it");
+	*ret_given = given;
+	return 0;
+}
