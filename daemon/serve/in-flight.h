@@ -1,0 +1,37 @@
+#pragma once
+
+/* How many requests local processes say they have open to an endpoint. A report is its reporter's
+ * own: it ends with its time, or with the reporter's connection. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rollout.h"
+
+#define IN_FLIGHT_REPORTS_MAX 4096 /* of one connection */
+#define IN_FLIGHT_TTL_MAX     (UINT64_C(3600) * 1000000)
+#define IN_FLIGHT_TTL_DEFAULT (UINT64_C(10) * 1000000)
+
+struct in_flight; /* every report */
+
+/* The reports of one connection; zero-initialised. */
+struct in_flight_reporter {
+	struct in_flight_report *reports;
+	size_t count;
+};
+
+struct in_flight *in_flight_new(void);
+struct in_flight *in_flight_free(struct in_flight *f);
+
+/* Replaces what the reporter said before of the same endpoint. Errors: EINVAL (the names are too
+ * long), E2BIG, ENOMEM. */
+int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter, const char *service,
+		const char *endpoint, uint64_t count, uint64_t now_usec, uint64_t ttl_usec);
+bool in_flight_has_reported(const struct in_flight *f, const struct in_flight_reporter *reporter,
+		const char *service, const char *endpoint);
+/* The reporter has gone. */
+void in_flight_forget(struct in_flight *f, struct in_flight_reporter *reporter);
+/* What the reports say at that time; those whose time is over are dropped. */
+void in_flight_evidence(struct in_flight *f, const char *service, const char *endpoint,
+		uint64_t now_usec, struct in_flight_evidence *ret);
