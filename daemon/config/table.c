@@ -160,7 +160,7 @@ int config_row_read(const struct config_row *row, const struct usher_node *n, vo
 	case ROW_ITEMS:
 		break;
 	}
-	assert(false); /* a row that is not one value */
+	assert(!"a row that is not one value");
 	return -EINVAL;
 }
 

@@ -292,11 +292,19 @@ static uint64_t daemon_loaded_wall_usec(void *userdata)
 	return ((const struct daemon *) userdata)->loaded_wall_usec;
 }
 
+static const char *daemon_store_error(void *userdata)
+{
+	const struct daemon *d = userdata;
+
+	return d->store ? store_trouble(d->store) : NULL;
+}
+
 static const struct server_above daemon_above = {
 	.reload = daemon_reload,
 	.state = daemon_state,
 	.reload_error = daemon_reload_error,
 	.loaded_wall_usec = daemon_loaded_wall_usec,
+	.store_error = daemon_store_error,
 };
 
 /* ---- stop ---- */

@@ -15,17 +15,21 @@ typedef void (*server_reloaded)(void *userdata, int r, const char *reason);
 
 /* What the room above does on request and knows. */
 struct server_above {
-	/* Validate and swap. The file is read off the loop: done is called once, from a later turn. */
+	/* Validate and swap. The file is read off the loop: done is called once, from a later turn.
+	 */
 	void (*reload)(void *userdata, server_reloaded done, void *done_userdata);
 	/* "starting", "ready", "reloading", "stopping" */
 	const char *(*state)(void *userdata);
 	/* The last reload's error, or NULL. */
 	const char *(*reload_error)(void *userdata);
 	uint64_t (*loaded_wall_usec)(void *userdata);
+	/* Why the disk last failed, or NULL while it works. */
+	const char *(*store_error)(void *userdata);
 };
 
 int server_new(sd_event *event, struct directory *directory, struct rollout *rollout,
 		struct server **ret);
+/* Before the directory and the rollouts go. */
 struct server *server_free(struct server *s);
 void server_set_above(struct server *s, const struct server_above *above, void *userdata);
 

@@ -202,7 +202,7 @@ static int set_up(struct database *d, struct usher_error *reterr)
 	r = database_execute(d,
 			"PRAGMA cache_size = -" CACHE_KIB "; PRAGMA journal_mode = WAL;"
 			"PRAGMA synchronous = FULL; PRAGMA journal_size_limit = 1048576;"
-			"PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY",
+			"PRAGMA trusted_schema = OFF",
 			reterr);
 	if (r < 0)
 		return r;

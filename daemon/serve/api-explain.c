@@ -1,0 +1,119 @@
+/* GET /v1/services/{s}/explain: a pick, told stage by stage. */
+
+#include <errno.h>
+#include <microhttpd.h>
+
+#include "api.h"
+#include "inside.h"
+#include "problem.h"
+#include "render.h"
+
+struct explain_query {
+	const char *hint, *version, *sticky, *key;
+	struct field_texts exclude;
+	uint64_t max_age_usec;
+};
+
+static const struct field query_fields[] = {
+	{ "hint", FIELD_TEXT, offsetof(struct explain_query, hint) },
+	{ "version", FIELD_TEXT, offsetof(struct explain_query, version) },
+	{ "sticky", FIELD_TEXT, offsetof(struct explain_query, sticky) },
+	{ "key", FIELD_TEXT, offsetof(struct explain_query, key) },
+	{ "exclude", FIELD_TEXTS, offsetof(struct explain_query, exclude) },
+	{ "max_age", FIELD_DURATION, offsetof(struct explain_query, max_age_usec) },
+	{},
+};
+
+static void render_stage(struct text *text, const struct explanation *e, size_t i)
+{
+	const struct explain_stage *stage = &e->stages[i];
+	const char *comma = "";
+
+	text_add_string(text, "{\"stage\": ");
+	text_add_json(text, stage->name);
+	text_add_string(text, ", \"shared\": ");
+	render_bool(text, stage->shared);
+	text_add_format(text, ", \"in\": %zu, \"out\": %zu, \"on_empty\": ", stage->step.in,
+			stage->step.out);
+	if (stage->step.emptied)
+		text_add_string(text, stage->step.ruled == EMPTY_FAIL ? "\"fail\"" : "\"pass\"");
+	else
+		text_add_string(text, "null");
+	text_add_string(text, ", \"left\": [");
+	for (size_t k = 0; k < stage->left_count; k++) {
+		render_comma(text, &comma);
+		text_add_string(text, "{\"id\": ");
+		text_add_json(text,
+				usher_endpoints_id(e->pick.snapshot->all, stage->left[k].endpoint));
+		text_add_string(text, ", \"reason\": ");
+		render_unclean(text, stage->left[k].reason);
+		text_add(text, "}", 1);
+	}
+	text_add_string(text, "]}");
+}
+
+static void render_choice(struct text *text, const struct explanation *e)
+{
+	const struct pick *pick = &e->pick;
+
+	text_add_string(text, "], \"selector\": ");
+	text_add_json(text, e->selector);
+	text_add_format(text, ", \"candidates\": %zu, \"choice\": ", e->candidate_count);
+	if (pick->result == PICK_OK)
+		text_add_json(text, usher_endpoints_id(pick->snapshot->all, pick->endpoint));
+	else
+		text_add_string(text, "null");
+	text_add_format(text,
+			", \"share\": %.6g, \"code\": ", pick->result == PICK_OK ? e->share : 0.0);
+	text_add_json(text, pick->result == PICK_OK ? NULL : pick_result_to_string(pick->result));
+	if (pick->result == PICK_FILTERED) {
+		text_add_string(text, ", \"stage\": ");
+		text_add_json(text, pick->stage);
+	}
+	text_add_string(text, "}\n");
+}
+
+int api_explain(struct request *q)
+{
+	struct explain_query query = {};
+	struct usher_request request = { .size = sizeof(request) };
+	struct explanation explanation = {};
+	struct context *context;
+	struct text text = {};
+	const char *comma = "";
+	fields_given given;
+	int r;
+
+	if (!request_query(q, query_fields, &query, &given))
+		return 0;
+	context = request_context(q, true);
+	if (!context)
+		return 0;
+	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))
+		return 0;
+	request.hint = query.hint;
+	request.version = query.version;
+	request.sticky = query.sticky;
+	request.key = query.key;
+	request.exclude = query.exclude.items;
+	request.exclude_count = query.exclude.count;
+	request.now_usec = q->now_usec;
+	r = context_explain(context, &request, q->now_usec, &explanation);
+	if (r < 0)
+		return r;
+	text_add_string(&text, "{\"service\": ");
+	text_add_json(&text, context_service(context));
+	text_add_string(&text, ", \"revision\": ");
+	text_add_unsigned(
+			&text, explanation.pick.snapshot ? explanation.pick.snapshot->revision : 0);
+	text_add_string(&text, ", \"freshness\": ");
+	render_freshness(&text, &explanation.pick.freshness);
+	text_add_string(&text, ", \"stages\": [");
+	for (size_t i = 0; i < explanation.stage_count; i++) {
+		render_comma(&text, &comma);
+		render_stage(&text, &explanation, i);
+	}
+	render_choice(&text, &explanation);
+	explanation_done(&explanation);
+	return respond_json(q, MHD_HTTP_OK, &text);
+}

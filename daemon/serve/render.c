@@ -1,0 +1,182 @@
+#include "render.h"
+
+#include <string.h>
+
+#include "clock.h"
+
+void render_bool(struct text *text, bool value)
+{
+	if (value)
+		text_add(text, "true", 4);
+	else
+		text_add(text, "false", 5);
+}
+
+void render_comma(struct text *text, const char **comma)
+{
+	text_add_string(text, *comma);
+	*comma = ", ";
+}
+
+void render_age(struct text *text, uint64_t age_usec)
+{
+	if (age_usec == USEC_FOREVER)
+		text_add(text, "null", 4);
+	else
+		text_add_unsigned(text, age_usec / USEC_PER_MSEC + (age_usec % USEC_PER_MSEC != 0));
+}
+
+void render_wall_time(struct text *text, uint64_t wall_usec)
+{
+	char buffer[CLOCK_TEXT_MAX];
+
+	text_add_json(text, wall_usec ? clock_wall_format(wall_usec, buffer) : NULL);
+}
+
+void render_freshness(struct text *text, const struct freshness *freshness)
+{
+	text_add_string(text, "{\"state\": \"");
+	text_add_string(text, source_state_to_string(freshness->state));
+	text_add_string(text, "\", \"age_ms\": ");
+	render_age(text, freshness->age_usec);
+	text_add_string(text, ", \"max_age_ms\": ");
+	text_add_unsigned(text, freshness->max_age_usec / USEC_PER_MSEC);
+	text_add_string(text, ", \"source\": ");
+	text_add_json(text, freshness->source);
+	text_add(text, "}", 1);
+}
+
+static void render_conditions(struct text *text, const struct usher_endpoint *e)
+{
+	text_add_string(text, ", \"conditions\": {\"ready\": ");
+	render_bool(text, e->ready);
+	text_add_string(text, ", \"serving\": ");
+	render_bool(text, e->serving);
+	text_add_string(text, ", \"terminating\": ");
+	render_bool(text, e->terminating);
+	text_add(text, "}", 1);
+}
+
+static void render_metadata(
+		struct text *text, const struct usher_endpoints *set, uint32_t i, size_t count)
+{
+	const char *comma = "";
+
+	text_add_string(text, ", \"metadata\": {");
+	for (size_t k = 0; k < count; k++) {
+		struct usher_label label = usher_endpoints_metadata_at(set, i, k);
+
+		render_comma(text, &comma);
+		text_add_json(text, label.name);
+		text_add(text, ": ", 2);
+		text_add_json(text, label.value);
+	}
+	text_add(text, "}", 1);
+}
+
+static const char *entry_source(const struct context *context, const struct snapshot_entry *entry)
+{
+	if (entry->source >= context_feed_count(context))
+		return NULL;
+	return context_feed(context, entry->source)->config->source;
+}
+
+/* Everything but the closing brace. */
+static void render_open(struct text *text, const struct context *context,
+		const struct snapshot *snapshot, uint32_t i)
+{
+	const struct snapshot_entry *entry = &snapshot->entries[i];
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+
+	usher_endpoints_get(snapshot->all, i, &e);
+	text_add_string(text, "{\"id\": ");
+	text_add_json(text, e.id);
+	text_add_string(text, ", \"uid\": ");
+	text_add_json(text, e.uid);
+	text_add_string(text, ", \"address\": ");
+	text_add_json(text, e.address);
+	text_add_string(text, ", \"port\": ");
+	text_add_unsigned(text, e.port);
+	text_add_string(text, ", \"secure\": ");
+	render_bool(text, e.secure);
+	text_add_string(text, ", \"zone\": ");
+	text_add_json(text, e.zone);
+	text_add_string(text, ", \"weight\": ");
+	text_add_unsigned(text, entry->weight);
+	render_conditions(text, &e);
+	text_add_string(text, ", \"admin_state\": \"");
+	text_add_string(text, usher_admin_state_to_string(entry->admin_state));
+	text_add_string(text, "\"");
+	render_metadata(text, snapshot->all, i, e.metadata_count);
+	text_add_string(text, ", \"source\": ");
+	text_add_json(text, entry_source(context, entry));
+	if (e.weight_invalid)
+		text_add_string(text, ", \"weight_invalid\": true");
+	if (entry->conflict)
+		text_add_string(text, ", \"conflict\": true");
+}
+
+void render_endpoint(struct text *text, const struct context *context,
+		const struct snapshot *snapshot, uint32_t i)
+{
+	render_open(text, context, snapshot, i);
+	text_add(text, "}", 1);
+}
+
+static const char *left_out_by(
+		const struct context *context, const struct snapshot_entry *entry, bool drained)
+{
+	const struct chain *chain = context_chain(context);
+
+	if (entry->withdrawn || drained)
+		return "drain";
+	if (entry->stage < chain->stage_count)
+		return chain->stages[entry->stage].instance->plugin->name;
+	return "admin";
+}
+
+void render_endpoint_judged(struct text *text, struct context *context,
+		const struct snapshot *snapshot, uint32_t i, bool drained)
+{
+	const struct snapshot_entry *entry = &snapshot->entries[i];
+	char reason[160];
+
+	render_open(text, context, snapshot, i);
+	text_add_string(text, ", \"chosen\": ");
+	render_bool(text, entry->chosen);
+	if (!entry->chosen) {
+		text_add_string(text, ", \"left_out\": {\"stage\": ");
+		text_add_json(text, left_out_by(context, entry, drained));
+		context_explain_left_out(context, i, reason, sizeof(reason));
+		text_add_string(text, ", \"reason\": ");
+		render_unclean(text, reason);
+		text_add(text, "}", 1);
+	}
+	text_add(text, "}", 1);
+}
+
+void render_unclean(struct text *text, const char *string)
+{
+	char piece[256];
+	size_t length = 0;
+
+	if (!string) {
+		text_add(text, "null", 4);
+		return;
+	}
+	/* Rare texts only, so every character outside ASCII may go. */
+	text_add(text, "\"", 1);
+	for (; *string; string++) {
+		unsigned char c = (unsigned char) *string;
+
+		if (length + 2 > sizeof(piece)) {
+			text_add(text, piece, length);
+			length = 0;
+		}
+		if (c == '"' || c == '\\')
+			piece[length++] = '\\';
+		piece[length++] = c < 0x20 || c >= 0x7f ? '?' : (char) c;
+	}
+	text_add(text, piece, length);
+	text_add(text, "\"", 1);
+}

@@ -1,0 +1,91 @@
+#pragma once
+
+/* One call: what was asked, and the ways to answer it. Handlers answer exactly once. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "directory.h"
+#include "fields.h"
+#include "router.h"
+#include "text.h"
+
+#define REQUEST_BODY_MAX    65536
+#define REQUEST_SWALLOW_MAX (1024 * 1024) /* of a body that is too large, before the line is cut \
+					   */
+
+#define JSON_TYPE   "application/json"
+#define NDJSON_TYPE "application/x-ndjson"
+
+struct MHD_Response;
+struct peer;
+struct server;
+
+struct request {
+	struct server *server;
+	struct peer *peer;
+	enum method method;
+	bool head;
+	const struct route *route;
+	const char *params[ROUTE_PARAMS_MAX];
+	struct text path;
+	struct text body;
+	size_t swallowed;
+	bool begun;
+	bool malformed; /* an escape in path or query */
+	bool too_large;
+	bool suspended;
+	bool deferred; /* the answer comes from `then` */
+	int (*then)(struct request *q); /* when it is resumed */
+	void *waiting;                  /* what for */
+	bool answered;
+	bool queued; /* and libmicrohttpd took it */
+	unsigned status;
+	uint64_t now_usec;
+	bool listed; /* answered with a list: its reading is flushed once it is sent */
+	/* What a problem tells beside its text, as far as it is known. */
+	const char *service;
+	const char *stage;
+	struct freshness freshness;
+	bool has_freshness;
+};
+
+/* For the next request on the connection. */
+void request_reset(struct request *q);
+void request_done(struct request *q);
+/* Find the route, check the rights, call the handler; whatever happens, it is answered. */
+void request_dispatch(struct request *q);
+
+/* Take the query or the body apart. false: it was refused, and that is answered. */
+bool request_query(
+		struct request *q, const struct field *fields, void *ret, fields_given *ret_given);
+bool request_body(
+		struct request *q, const struct field *fields, void *ret, fields_given *ret_given);
+/* For calls that take neither query. */
+bool request_no_query(struct request *q);
+/* A header, or NULL. */
+const char *request_header(struct request *q, const char *name);
+
+/* The context of the first parameter; `create` makes a lazy one where that is allowed. NULL: there
+ * is none, and that is answered. */
+struct context *request_context(struct request *q, bool create);
+/* Note the freshness of the context for the answer, and refuse what is older than the caller
+ * accepts (max_age_usec, 0: it did not say) or the service's policy. false: refused, and answered.
+ */
+bool request_is_fresh(struct request *q, struct context *context, uint64_t max_age_usec);
+
+/* Answer later: `then` is called, to answer, after request_resume(). The peer's leaving is not
+ * noticed meanwhile, so it should not be long. */
+void request_suspend(struct request *q, int (*then)(struct request *q), void *waiting);
+void request_resume(struct request *q);
+
+/* Each returns 0 for the handler to return. respond_text takes the text's data. */
+int respond_text(struct request *q, unsigned status, const char *content_type, struct text *text);
+int respond_json(struct request *q, unsigned status, struct text *text);
+int respond_nothing(struct request *q, unsigned status);
+/* Borrows a response that others may share. */
+int respond_with(struct request *q, unsigned status, struct MHD_Response *response);
+
+/* A response of the text's data, which it takes; NULL when out of memory. */
+struct MHD_Response *response_new(struct text *text, const char *content_type);

@@ -1,0 +1,375 @@
+#include "topic.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <string.h>
+
+#include "clock.h"
+#include "render.h"
+#include "request.h"
+
+/* A list as an answer is a snapshot line without this. */
+#define SNAPSHOT_MARK "\"type\": \"snapshot\", "
+
+struct topic *topics_find(const struct topics *topics, const struct context *context)
+{
+	struct topic *topic;
+
+	HASH_FIND_PTR(topics->by_context, &context, topic);
+	return topic;
+}
+
+struct topic *topics_get(struct topics *topics, struct context *context)
+{
+	struct topic *topic = topics_find(topics, context);
+
+	if (topic)
+		return topic;
+	topic = calloc(1, sizeof(*topic));
+	if (!topic)
+		return NULL;
+	topic->context = context;
+	topic->snapshot = snapshot_ref(context_snapshot(context));
+	HASH_ADD_PTR(topics->by_context, context, topic);
+	if (!hash_was_added(topic)) {
+		snapshot_unref(topic->snapshot);
+		free(topic);
+		return NULL;
+	}
+	return topic;
+}
+
+static struct update *update_at(const struct topic *topic, uint64_t number)
+{
+	return &topic->updates[number % TOPIC_UPDATES_MAX];
+}
+
+static void drop_oldest_update(struct topic *topic)
+{
+	struct update *oldest = update_at(topic, topic->update_first++);
+
+	topic->update_bytes -= oldest->text->length;
+	oldest->text = blob_unref(oldest->text);
+}
+
+static void drop_updates(struct topic *topic)
+{
+	while (topic->update_first < topic->update_next)
+		drop_oldest_update(topic);
+}
+
+static void drop_response(struct topic *topic)
+{
+	if (topic->response)
+		MHD_destroy_response(topic->response);
+	topic->response = NULL;
+}
+
+void topics_remove(struct topics *topics, struct topic *topic)
+{
+	assert(!topic->watches);
+	HASH_DEL(topics->by_context, topic);
+	drop_updates(topic);
+	free(topic->updates);
+	drop_response(topic);
+	blob_unref(topic->list);
+	blob_unref(topic->bookmark);
+	blob_unref(topic->freshness);
+	snapshot_unref(topic->snapshot);
+	free(topic);
+}
+
+int topic_start_updates(struct topic *topic)
+{
+	if (!topic->updates)
+		topic->updates = calloc(TOPIC_UPDATES_MAX, sizeof(*topic->updates));
+	return topic->updates ? 0 : -ENOMEM;
+}
+
+/* Two ways through sorted ids, in step. */
+struct pair_walk {
+	const struct snapshot *before, *after;
+	size_t i, k; /* into listed */
+};
+
+static int compare_heads(const struct pair_walk *w)
+{
+	if (w->i == w->before->listed_count)
+		return 1;
+	if (w->k == w->after->listed_count)
+		return -1;
+	return strcmp(usher_endpoints_id(w->before->all, w->before->listed[w->i]),
+			usher_endpoints_id(w->after->all, w->after->listed[w->k]));
+}
+
+static bool entry_changed(const struct pair_walk *w)
+{
+	uint32_t a = w->before->listed[w->i], b = w->after->listed[w->k];
+	const struct snapshot_entry *x = &w->before->entries[a], *y = &w->after->entries[b];
+
+	return x->weight != y->weight || x->admin_state != y->admin_state ||
+			x->source != y->source || x->conflict != y->conflict ||
+			!usher_endpoints_same(w->before->all, a, w->after->all, b);
+}
+
+/* "changed": [...], "removed": [...] */
+static void render_difference(struct text *changed, const struct topic *topic,
+		const struct snapshot *before, const struct snapshot *after)
+{
+	struct pair_walk w = { .before = before, .after = after };
+	const char *comma = "", *removed_comma = "";
+	struct text removed = {};
+
+	text_add_string(changed, ", \"changed\": [");
+	while (w.i < before->listed_count || w.k < after->listed_count) {
+		int order = compare_heads(&w);
+
+		if (order < 0) {
+			render_comma(&removed, &removed_comma);
+			text_add_json(&removed,
+					usher_endpoints_id(before->all, before->listed[w.i++]));
+			continue;
+		}
+		if (order > 0 || entry_changed(&w)) {
+			render_comma(changed, &comma);
+			render_endpoint(changed, topic->context, after, after->listed[w.k]);
+		}
+		w.i += order == 0;
+		w.k++;
+	}
+	text_add_string(changed, "], \"removed\": [");
+	text_add(changed, removed.data ? removed.data : "", removed.length);
+	text_add_string(changed, "]}\n");
+	changed->failed |= removed.failed;
+	text_done(&removed);
+}
+
+/* When memory is short the update is lost, and watchers get a resync and the whole list instead. */
+static void keep_update(
+		struct topic *topic, const struct snapshot *before, const struct snapshot *after)
+{
+	struct text text = {};
+	struct update update = { .from = before->revision, .revision = after->revision };
+
+	text_add_string(&text, "{\"type\": \"update\", \"revision\": ");
+	text_add_unsigned(&text, after->revision);
+	text_add_string(&text, ", \"freshness\": ");
+	update.split = text.length;
+	render_difference(&text, topic, before, after);
+	update.text = blob_take(&text);
+	text_done(&text);
+	if (!update.text) {
+		drop_updates(topic);
+		topic->update_first = ++topic->update_next;
+		return;
+	}
+	while (topic->update_first < topic->update_next &&
+			(topic->update_next - topic->update_first == TOPIC_UPDATES_MAX ||
+					topic->update_bytes + update.text->length >
+							TOPIC_UPDATES_BYTES))
+		drop_oldest_update(topic);
+	topic->update_bytes += update.text->length;
+	*update_at(topic, topic->update_next++) = update;
+}
+
+void topic_publish(struct topic *topic, uint64_t now_usec)
+{
+	struct snapshot *before = topic->snapshot;
+
+	topic->snapshot = snapshot_ref(context_snapshot(topic->context));
+	if (topic->snapshot == before) {
+		snapshot_unref(before);
+		return;
+	}
+	topic->list = blob_unref(topic->list);
+	topic->bookmark = blob_unref(topic->bookmark);
+	drop_response(topic);
+	if (topic->updates && before && topic->snapshot) {
+		if (topic->watches || now_usec - topic->idle_since_usec < TOPIC_IDLE_USEC)
+			keep_update(topic, before, topic->snapshot);
+		else
+			drop_updates(topic);
+	}
+	snapshot_unref(before);
+}
+
+struct blob *topic_list(struct topic *topic, size_t *ret_split)
+{
+	const struct snapshot *snapshot = topic->snapshot;
+	struct text text = {};
+	const char *comma = "";
+
+	if (!topic->list) {
+		text_add_string(&text, "{" SNAPSHOT_MARK "\"service\": ");
+		text_add_json(&text, context_service(topic->context));
+		text_add_string(&text, ", \"revision\": ");
+		text_add_unsigned(&text, snapshot->revision);
+		text_add_string(&text, ", \"freshness\": ");
+		topic->list_split = text.length;
+		text_add_string(&text, ", \"endpoints\": [");
+		for (size_t i = 0; i < snapshot->listed_count; i++) {
+			render_comma(&text, &comma);
+			render_endpoint(&text, topic->context, snapshot, snapshot->listed[i]);
+		}
+		text_add_string(&text, "]}\n");
+		topic->list = blob_take(&text);
+		text_done(&text);
+	}
+	*ret_split = topic->list_split;
+	return topic->list;
+}
+
+struct blob *topic_bookmark(struct topic *topic)
+{
+	struct text text = {};
+
+	if (!topic->bookmark) {
+		text_add_string(&text, "{\"type\": \"bookmark\", \"revision\": ");
+		text_add_unsigned(&text, topic->snapshot ? topic->snapshot->revision : 0);
+		text_add_string(&text, ", \"freshness\": ");
+		topic->bookmark = blob_take(&text);
+		text_done(&text);
+	}
+	return topic->bookmark;
+}
+
+static bool may_still_be_told(
+		const struct topic *topic, const struct freshness *freshness, uint64_t now_usec)
+{
+	const struct freshness *told = &topic->told;
+
+	return topic->freshness && now_usec < topic->told_until_usec &&
+			freshness->age_usec <= told->age_usec && freshness->state == told->state &&
+			freshness->max_age_usec == told->max_age_usec &&
+			freshness->source == told->source;
+}
+
+struct blob *topic_freshness(struct topics *topics, struct topic *topic,
+		const struct freshness *freshness, uint64_t now_usec)
+{
+	struct freshness told = *freshness;
+	struct text text = {};
+	struct blob *blob;
+
+	if (may_still_be_told(topic, freshness, now_usec))
+		return topic->freshness;
+	if (told.age_usec < USEC_FOREVER - TOPIC_TELL_USEC)
+		told.age_usec += TOPIC_TELL_USEC;
+	/* Not past max_age while it is live: the state changes there, and is told anew. */
+	if (freshness->age_usec <= told.max_age_usec && told.age_usec > told.max_age_usec &&
+			told.age_usec != USEC_FOREVER)
+		told.age_usec = told.max_age_usec;
+	render_freshness(&text, &told);
+	blob = blob_take(&text);
+	text_done(&text);
+	if (!blob)
+		return NULL;
+	blob_unref(topic->freshness);
+	topic->freshness = blob;
+	topic->told = told;
+	topic->told_until_usec = now_usec +
+			(told.age_usec == USEC_FOREVER ? TOPIC_TELL_USEC
+						       : told.age_usec - freshness->age_usec);
+	topic->told_serial = ++topics->last_serial;
+	return blob;
+}
+
+/* The pieces of a list that is sent from the shared text. */
+struct shared_list {
+	struct blob *list;
+	struct blob *freshness;
+};
+
+static void shared_list_free(void *userdata)
+{
+	struct shared_list *shared = userdata;
+
+	blob_unref(shared->list);
+	blob_unref(shared->freshness);
+	free(shared);
+}
+
+static struct MHD_Response *respond_shared(struct blob *list, size_t split, struct blob *freshness)
+{
+	const size_t mark = strlen("{" SNAPSHOT_MARK);
+	struct shared_list *shared = malloc(sizeof(*shared));
+	struct MHD_Response *response;
+	const struct MHD_IoVec pieces[] = {
+		{ .iov_base = "{", .iov_len = 1 },
+		{ .iov_base = list->data + mark, .iov_len = split - mark },
+		{ .iov_base = freshness->data, .iov_len = freshness->length },
+		{ .iov_base = list->data + split, .iov_len = list->length - split },
+	};
+
+	if (!shared)
+		return NULL;
+	*shared = (struct shared_list){ .list = blob_ref(list), .freshness = blob_ref(freshness) };
+	response = MHD_create_response_from_iovec(
+			pieces, sizeof(pieces) / sizeof(pieces[0]), shared_list_free, shared);
+	if (!response) {
+		shared_list_free(shared);
+		return NULL;
+	}
+	if (MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, JSON_TYPE) == MHD_NO) {
+		MHD_destroy_response(response);
+		return NULL;
+	}
+	return response;
+}
+
+static struct MHD_Response *respond_copied(
+		const struct blob *list, size_t split, const struct blob *freshness)
+{
+	const size_t mark = strlen("{" SNAPSHOT_MARK);
+	struct text text = {};
+
+	text_add(&text, "{", 1);
+	text_add(&text, list->data + mark, split - mark);
+	text_add(&text, freshness->data, freshness->length);
+	text_add(&text, list->data + split, list->length - split);
+	return response_new(&text, JSON_TYPE);
+}
+
+struct MHD_Response *topic_response(struct topics *topics, struct topic *topic,
+		const struct freshness *freshness, uint64_t now_usec)
+{
+	struct blob *told, *list;
+	size_t split;
+
+	told = topic_freshness(topics, topic, freshness, now_usec);
+	if (!told)
+		return NULL;
+	if (topic->response && topic->response_serial == topic->told_serial)
+		return topic->response;
+	list = topic_list(topic, &split);
+	if (!list)
+		return NULL;
+	drop_response(topic);
+	topic->response = list->length >= TOPIC_SHARED_LIST ? respond_shared(list, split, told)
+							    : respond_copied(list, split, told);
+	topic->response_serial = topic->told_serial;
+	return topic->response;
+}
+
+int topic_find_update(const struct topic *topic, uint64_t revision, uint64_t *ret_number)
+{
+	if (!topic->snapshot)
+		return -ENOENT;
+	if (revision == topic->snapshot->revision) {
+		*ret_number = topic->update_next;
+		return 0;
+	}
+	for (uint64_t n = topic->update_first; n < topic->update_next; n++)
+		if (update_at(topic, n)->from == revision) {
+			*ret_number = n;
+			return 0;
+		}
+	return -ENOENT;
+}
+
+const struct update *topic_update(const struct topic *topic, uint64_t number)
+{
+	assert(number >= topic->update_first && number < topic->update_next);
+	return update_at(topic, number);
+}
