@@ -49,13 +49,19 @@ int format_field_error(struct usher_error *reterr, const struct usher_node *n, c
 		int r, const struct usher_error *cause)
 {
 	const char *text = usher_error_text(cause, r);
-	struct usher_error place = { 0 };
+	char place[USHER_ERROR_TEXT_MAX];
 	size_t length;
 
-	(void) usher_node_error(&place, n, r, "%s", "");
-	length = strlen(place.text);
-	if (length > 0 && !strncmp(text, place.text, length))
+	(void) snprintf(place, sizeof(place),
+			"%s:%u:%u: ", usher_document_name(usher_node_document(n)),
+			usher_node_line(n), usher_node_column(n));
+	length = strlen(place);
+	if (strncmp(text, place, length) == 0)
 		text += length;
+	/* What was checked may have named itself already. */
+	length = strlen(field);
+	if (strncmp(text, field, length) == 0 && text[length] == ' ')
+		return usher_node_error(reterr, n, r, "%s", text);
 	return usher_node_error(reterr, n, r, "%s: %s", field, text);
 }
 
