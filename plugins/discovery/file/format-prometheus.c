@@ -52,6 +52,7 @@ static int check_group(const struct usher_node *group, struct usher_error *reter
 static int prometheus_survey(struct catalog *catalog, const struct usher_node *root,
 		const struct format_options *options, struct usher_error *reterr)
 {
+	const char *stem = NULL; /* the catalog's copy */
 	int r = format_expect(root, "the file", USHER_NODE_LIST, reterr);
 
 	if (r < 0)
@@ -69,7 +70,11 @@ static int prometheus_survey(struct catalog *catalog, const struct usher_node *r
 					     : format_get_text(labels, "job", &service, reterr)) <
 						0)
 			return r;
-		r = catalog_add(catalog, service ? service : options->stem, group, reterr);
+		if (!service && !stem)
+			stem = catalog_name(catalog, "%s", options->stem);
+		if (!service && !stem)
+			return usher_error_set(reterr, -ENOMEM, "out of memory");
+		r = catalog_add(catalog, service ? service : stem, group, reterr);
 		if (r < 0)
 			return r;
 	}

@@ -14,7 +14,7 @@ struct catalog;
 struct format_options {
 	const char *kubernetes_namespace; /* only slices of this one; NULL: all */
 	const char *service_label;        /* of Prometheus groups: which names the service */
-	const char *stem;                 /* the file's name without its ending */
+	const char *stem;                 /* the file's name without its ending; not kept */
 };
 
 /* One piece of a file that tells about a service: its list, a slice, a group. */
