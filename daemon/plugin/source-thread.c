@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "backoff.h"
 #include "clock.h"
 #include "log.h"
 #include "ownership.h"
+#include "source-backoff.h"
 #include "source-shared.h"
 
 static _Thread_local const char *thread_source;
@@ -120,9 +120,9 @@ void *source_thread_main(void *userdata)
 		if (is_stopping(shared))
 			break;
 
-		if (clock_boot_usec() - began >= BACKOFF_MAX_USEC)
+		if (clock_boot_usec() - began >= SOURCE_BACKOFF_MAX_USEC)
 			faults = 0;
-		delay = backoff_delay_usec(faults++, random_next(&shared->random));
+		delay = source_backoff_usec(faults++, random_next(&shared->random));
 		report_fault(shared, r, delay);
 		if (pause_or_stop(shared, delay))
 			break;

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "backoff.h"
 #include "clock.h"
 #include "log.h"
 #include "ownership.h"
+#include "source-backoff.h"
 #include "source-shared.h"
 
 #define WAIT_FDS 3 /* ours, the plug-in's, the watch's */
@@ -96,7 +96,7 @@ static uint64_t deadline_of(
 	uint64_t timeout = wait->timeout_usec;
 
 	if (wait->backoff)
-		timeout = backoff_delay_usec(source->attempt++, random_next(&source->random));
+		timeout = source_backoff_usec(source->attempt++, random_next(&source->random));
 	return timeout == 0 || timeout > USEC_FOREVER - now ? USEC_FOREVER : now + timeout;
 }
 

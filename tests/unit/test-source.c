@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backoff.h"
 #include "clock.h"
 #include "loop.h"
 #include "registrar.h"
+#include "source-backoff.h"
 #include "source.h"
 
 #define LINES_MAX 64
@@ -874,14 +874,15 @@ static void the_wait_ends_with_whatever_comes_first(void **state)
 static void back_off_doubles_to_its_maximum_with_full_jitter(void **state)
 {
 	(void) state;
-	assert_int_equal(backoff_ceiling_usec(0), 200000);
-	assert_int_equal(backoff_ceiling_usec(1), 400000);
-	assert_int_equal(backoff_ceiling_usec(7), 25600000);
-	assert_int_equal(backoff_ceiling_usec(8), BACKOFF_MAX_USEC);
-	assert_int_equal(backoff_ceiling_usec(UINT32_MAX), BACKOFF_MAX_USEC);
-	assert_int_equal(backoff_delay_usec(0, 0), 1);
-	assert_int_equal(backoff_delay_usec(0, 199999), 200000);
-	assert_int_equal(backoff_delay_usec(20, BACKOFF_MAX_USEC - 1), BACKOFF_MAX_USEC);
+	assert_int_equal(source_backoff_ceiling_usec(0), 200000);
+	assert_int_equal(source_backoff_ceiling_usec(1), 400000);
+	assert_int_equal(source_backoff_ceiling_usec(7), 25600000);
+	assert_int_equal(source_backoff_ceiling_usec(8), SOURCE_BACKOFF_MAX_USEC);
+	assert_int_equal(source_backoff_ceiling_usec(UINT32_MAX), SOURCE_BACKOFF_MAX_USEC);
+	assert_int_equal(source_backoff_usec(0, 0), 1);
+	assert_int_equal(source_backoff_usec(0, 199999), 200000);
+	assert_int_equal(source_backoff_usec(20, SOURCE_BACKOFF_MAX_USEC - 1),
+			SOURCE_BACKOFF_MAX_USEC);
 }
 
 /* ---- registration ---- */
