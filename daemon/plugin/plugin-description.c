@@ -270,7 +270,7 @@ int plugin_description_read(const struct usher_plugin *said, const char *file_na
 		return r;
 
 	ret->plugin = whole;
-	ret->plugin.version = whole.version ? whole.version : "";
+	ret->plugin.version = whole.version ? whole.version : "1.0";
 	ret->plugin.summary = whole.summary ? whole.summary : "";
 	ret->plugin.discovery = NULL;
 	ret->plugin.registration = NULL;

@@ -226,8 +226,8 @@ struct usher_plugin {
 	size_t size;
 	uint32_t abi_major, abi_minor;
 	size_t option_size;
-	const char *name; /* as in the configuration, and as the file is called: NAME.so */
-	const char *version;
+	const char *name;    /* as in the configuration, and as the file is called: NAME.so */
+	const char *version; /* NULL: "1.0" */
 	const char *summary; /* a few words */
 	size_t instance_size;
 	const struct usher_option *options;
@@ -278,7 +278,6 @@ struct usher_abi_note {
 		.abi_major = USHER_ABI_MAJOR,                                              \
 		.abi_minor = USHER_ABI_MINOR,                                              \
 		.option_size = sizeof(struct usher_option),                                \
-		.version = "1.0",                                                          \
 		__VA_ARGS__ }
 
 #pragma GCC visibility pop
