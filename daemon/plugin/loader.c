@@ -99,7 +99,7 @@ static int plugin_load(struct plugin *p, struct usher_error *reterr)
 	struct elf_abi abi;
 	int r;
 
-	r = plugin_file_check(p->path, &abi, &p->stamp, reterr);
+	r = plugin_file_check(p->path, p->name, &abi, &p->stamp, reterr);
 	if (r < 0)
 		return r;
 	r = open_object(p, &abi, reterr);

@@ -9,6 +9,7 @@
 #include <usher/plugin.h>
 
 #include "ownership.h"
+#include "plugin-preview.h"
 
 static bool trusted(uid_t uid)
 {
@@ -166,7 +167,7 @@ static int check_abi(const struct elf_abi *abi, struct usher_error *reterr)
 			abi->minor, USHER_ABI_MAJOR, USHER_ABI_MINOR);
 }
 
-static int check_open_file(int fd, const char *path, struct elf_abi *ret_abi,
+static int check_open_file(int fd, const char *path, const char *name, struct elf_abi *ret_abi,
 		struct plugin_stamp *ret_stamp, struct usher_error *reterr)
 {
 	autofree uint8_t *image = NULL;
@@ -192,19 +193,23 @@ static int check_open_file(int fd, const char *path, struct elf_abi *ret_abi,
 	r = check_abi(&abi, reterr);
 	if (r < 0)
 		return r;
+	r = plugin_preview(image, (size_t) stamp.size, name, &abi, reterr);
+	if (r < 0)
+		return r;
 
 	*ret_abi = abi;
 	*ret_stamp = stamp;
 	return 0;
 }
 
-int plugin_file_check(const char *path, struct elf_abi *ret_abi, struct plugin_stamp *ret_stamp,
-		struct usher_error *reterr)
+int plugin_file_check(const char *path, const char *name, struct elf_abi *ret_abi,
+		struct plugin_stamp *ret_stamp, struct usher_error *reterr)
 {
 	autoclose int fd = -1;
 	int r;
 
 	assert(path);
+	assert(name);
 	assert(ret_abi);
 	assert(ret_stamp);
 
@@ -216,7 +221,7 @@ int plugin_file_check(const char *path, struct elf_abi *ret_abi, struct plugin_s
 		return usher_error_set(
 				reterr, -errno, "%s: cannot be opened: %s", path, strerror(errno));
 
-	r = check_open_file(fd, path, ret_abi, ret_stamp, reterr);
+	r = check_open_file(fd, path, name, ret_abi, ret_stamp, reterr);
 	if (r < 0)
 		return usher_error_prefix(reterr, r, "%s", path);
 	return 0;

@@ -20,11 +20,12 @@ struct plugin_stamp {
 	struct timespec modified;
 };
 
-/* Errors: ENOENT (no such file), EPERM (others could have written it), ENOEXEC, EBADMSG, EPROTO
- * (another ABI), and what open and read say; the message begins with the path. Symbolic links are
- * followed, and judged by what they lead to. */
-int plugin_file_check(const char *path, struct elf_abi *ret_abi, struct plugin_stamp *ret_stamp,
-		struct usher_error *reterr);
+/* Whether the file may be loaded. name is its own, without folder and .so. Errors: ENOENT (no such
+ * file), EPERM (others could have written it), ENOEXEC, EBADMSG, EPROTO (another ABI), EINVAL (what
+ * it says of itself does not hold), and what open and read say; the message begins with the path.
+ * Symbolic links are followed, and judged by what they lead to. */
+int plugin_file_check(const char *path, const char *name, struct elf_abi *ret_abi,
+		struct plugin_stamp *ret_stamp, struct usher_error *reterr);
 
 /* The stamp of what is at path now. Errors: what stat says. */
 int plugin_file_stamp(const char *path, struct plugin_stamp *ret);
