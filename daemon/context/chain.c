@@ -123,51 +123,48 @@ bool chain_config_equal(const struct service_config *a, const struct service_con
 }
 
 /* One stage; false when it leaves none and is strict. */
-static bool run_stage(const struct chain_stage *stage, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t *count,
-		uint32_t *scratch, struct chain_step *step)
+static bool run_stage(
+		const struct chain_stage *stage, struct chain_work *work, struct chain_step *step)
 {
 	const struct usher_stage *facet = stage->instance->plugin->stage;
-	size_t in = *count, out;
+	size_t in = work->count, out;
 
 	/* The stage may write over what it drops, and pass wants all of it back. */
-	memcpy(scratch, candidates, in * sizeof(*candidates));
-	out = facet->filter(stage->instance->data, view, facet->looks_at_request ? request : NULL,
-			candidates, in);
+	memcpy(work->scratch, work->candidates, in * sizeof(*work->candidates));
+	out = facet->filter(stage->instance->data, work->view,
+			facet->looks_at_request ? work->request : NULL, work->candidates, in);
 	assert(out <= in);
 	*step = (struct chain_step){ .in = in, .out = out };
 	if (out > 0) {
-		*count = out;
+		work->count = out;
 		return true;
 	}
 
 	step->emptied = true;
 	step->ruled = stage->on_empty;
 	if (stage->on_empty == EMPTY_FAIL) {
-		*count = 0;
+		work->count = 0;
 		return false;
 	}
-	memcpy(candidates, scratch, in * sizeof(*candidates));
+	memcpy(work->candidates, work->scratch, in * sizeof(*work->candidates));
 	step->out = in;
 	return true;
 }
 
-size_t chain_run(const struct chain *c, size_t first, size_t last, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t count,
-		uint32_t *scratch, size_t *ret_failed_stage, struct chain_step *steps)
+size_t chain_run(const struct chain *c, size_t first, size_t last, struct chain_work *work,
+		size_t *ret_failed_stage, struct chain_step *steps)
 {
 	assert(first <= last && last <= c->stage_count);
 
 	if (steps)
 		memset(steps, 0, (last - first) * sizeof(*steps));
-	for (size_t i = first; i < last && count > 0; i++) {
+	for (size_t i = first; i < last && work->count > 0; i++) {
 		struct chain_step step;
 
-		if (!run_stage(&c->stages[i], view, request, candidates, &count, scratch, &step) &&
-				ret_failed_stage)
+		if (!run_stage(&c->stages[i], work, &step) && ret_failed_stage)
 			*ret_failed_stage = i;
 		if (steps)
 			steps[i - first] = step;
 	}
-	return count;
+	return work->count;
 }

@@ -43,10 +43,19 @@ struct chain_step {
 	enum empty_policy ruled;
 };
 
-/* Run stages first..last-1 over candidates, in place; returns how many stay. A stage that would
- * leave none gives on_empty: pass keeps what it got, fail gives 0 and *ret_failed_stage. steps
- * (NULL: nobody asks) has room for last - first. scratch has room for count.
- * Stages behind one that failed do not run. */
-size_t chain_run(const struct chain *c, size_t first, size_t last, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t count,
-		uint32_t *scratch, size_t *ret_failed_stage, struct chain_step *steps);
+/* What stages run over. */
+struct chain_work {
+	const struct usher_view *view;
+	const struct usher_request *request; /* NULL for the shared part */
+	uint32_t *candidates;
+	size_t count;
+	uint32_t *scratch; /* room for count */
+};
+
+/* Run stages first..last-1 over the candidates, in place; returns how many stay, which is the count
+ * from then on. A stage that would leave none gives on_empty: pass keeps what it got, fail gives 0
+ * and *ret_failed_stage, and the stages behind it do not run. steps (NULL: nobody asks) has room
+ * for last
+ * - first. */
+size_t chain_run(const struct chain *c, size_t first, size_t last, struct chain_work *work,
+		size_t *ret_failed_stage, struct chain_step *steps);

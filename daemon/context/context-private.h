@@ -26,6 +26,11 @@ struct feed_state {
 	uint64_t failing_since_usec; /* 0: it does not fail */
 };
 
+struct override_entry {
+	struct override override; /* with the texts below */
+	char *id, *uid;
+};
+
 struct context {
 	struct directory *directory;
 	char *service;
@@ -37,7 +42,7 @@ struct context {
 	struct feed_state *feeds;
 	size_t feed_count;
 
-	struct override *overrides; /* id and uid are owned */
+	struct override_entry *overrides;
 	size_t override_count;
 
 	struct merged merged; /* of the feeds as they are, while merged_valid */
@@ -102,7 +107,7 @@ int context_clear_override(struct context *c, const char *id);
 const struct override *context_find_override(const struct context *c, const char *id);
 /* Whether it is about this incarnation of its endpoint. */
 bool override_binds(const struct override *override, const char *uid);
-void overrides_free(struct override *overrides, size_t count);
+void overrides_free(struct override_entry *overrides, size_t count);
 
 /* ---- pick.c ---- */
 void context_view(const struct context *c, const struct snapshot *s, struct usher_view *ret);

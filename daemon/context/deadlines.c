@@ -95,7 +95,8 @@ void directory_wake_at(struct directory *d, uint64_t usec)
 	if (r >= 0)
 		r = sd_event_source_set_enabled(d->timer, SD_EVENT_ONESHOT);
 	if (r < 0)
-		log_error(NULL, "Cannot set the timer of the directory: %s", strerror(-r));
+		log_error(NULL, "Cannot set the timer of the directory: %s",
+				usher_error_text(NULL, r));
 }
 
 static uint64_t next_deadline(const struct directory *d)
@@ -144,7 +145,8 @@ void directory_at_end_of_turn(struct directory *d)
 	int r = sd_event_source_set_enabled(d->turn, SD_EVENT_ONESHOT);
 
 	if (r < 0)
-		log_error(NULL, "Cannot schedule work of the directory: %s", strerror(-r));
+		log_error(NULL, "Cannot schedule work of the directory: %s",
+				usher_error_text(NULL, r));
 }
 
 void directory_end_turn(struct directory *d)

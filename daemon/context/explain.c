@@ -18,8 +18,8 @@ struct explaining {
 	const struct snapshot *snapshot;
 	struct usher_view view;
 	const struct usher_request *request;
-	uint32_t *candidates, *before, *scratch;
-	size_t count;
+	struct chain_work work;
+	uint32_t *before;
 	struct explanation *explanation;
 };
 
@@ -52,10 +52,9 @@ static void explain_admin(const struct snapshot *s, uint32_t endpoint, char *ret
 	(void) snprintf(ret, size, "%s", entry->withdrawn ? "withdrawn by a drain" : text);
 }
 
-static void explain_stage(const struct context *c, size_t stage, const struct usher_view *view,
+static void explain_stage(const struct plugin_instance *instance, const struct usher_view *view,
 		const struct usher_request *request, uint32_t endpoint, char *ret, size_t size)
 {
-	const struct plugin_instance *instance = c->chain->stages[stage].instance;
 	const struct usher_stage *facet = instance->plugin->stage;
 
 	if (!facet->explain) {
@@ -80,7 +79,8 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 	if (entry->chosen)
 		(void) snprintf(ret, size, "chosen");
 	else if (entry->stage < c->chain->shared_count)
-		explain_stage(c, entry->stage, &view, NULL, endpoint, ret, size);
+		explain_stage(c->chain->stages[entry->stage].instance, &view, NULL, endpoint, ret,
+				size);
 	else
 		explain_admin(s, endpoint, ret, size);
 }
@@ -100,16 +100,16 @@ static void explain_one(const struct explaining *x, size_t stage, uint32_t endpo
 	else if (stage == STAGE_EXCLUDE)
 		(void) snprintf(ret->reason, sizeof(ret->reason), "excluded by the request");
 	else
-		explain_stage(x->context, stage, &x->view, x->request, endpoint, ret->reason,
-				sizeof(ret->reason));
+		explain_stage(x->context->chain->stages[stage].instance, &x->view, x->request,
+				endpoint, ret->reason, sizeof(ret->reason));
 }
 
-/* x->before had `before` of them, x->candidates has what is left. */
+/* x->before had `before` of them, x->work.candidates has what is left. */
 static int add_stage(struct explaining *x, size_t stage, const char *name, size_t before,
 		const struct chain_step *step)
 {
 	struct explain_stage *told = &x->explanation->stages[x->explanation->stage_count];
-	size_t next = 0, gone = before - x->count;
+	size_t next = 0, gone = before - x->work.count;
 
 	*told = (struct explain_stage){ .name = name,
 		.shared = stage == STAGE_ADMIN || stage < x->context->chain->shared_count,
@@ -121,7 +121,7 @@ static int add_stage(struct explaining *x, size_t stage, const char *name, size_
 		return -ENOMEM;
 	x->explanation->stage_count++;
 	for (size_t i = 0; i < before && told->left_count < gone; i++) {
-		if (next < x->count && x->candidates[next] == x->before[i])
+		if (next < x->work.count && x->work.candidates[next] == x->before[i])
 			next++;
 		else
 			explain_one(x, stage, x->before[i], &told->left[told->left_count++]);
@@ -137,25 +137,25 @@ static int explain_admin_stage(struct explaining *x)
 	for (uint32_t i = 0; i < s->count; i++) {
 		x->before[i] = i;
 		if (!s->entries[i].withdrawn && s->entries[i].admin_state == USHER_ADMIN_READY)
-			x->candidates[x->count++] = i;
+			x->work.candidates[x->work.count++] = i;
 	}
-	step.out = x->count;
-	if (x->count == 0)
+	step.out = x->work.count;
+	if (x->work.count == 0)
 		x->explanation->pick.stage = "drain";
 	return add_stage(x, STAGE_ADMIN, "admin", s->count, &step);
 }
 
 static int explain_exclusions(struct explaining *x)
 {
-	size_t before = x->count;
+	size_t before = x->work.count;
 	struct chain_step step = { .in = before };
 
 	if (x->request->exclude_count == 0 || before == 0)
 		return 0;
-	memcpy(x->before, x->candidates, before * sizeof(*x->before));
-	x->count = request_drop_excluded(x->request, x->snapshot, x->candidates, before);
-	step.out = x->count;
-	if (x->count == 0)
+	memcpy(x->before, x->work.candidates, before * sizeof(*x->before));
+	x->work.count = request_drop_excluded(x->request, x->snapshot, x->work.candidates, before);
+	step.out = x->work.count;
+	if (x->work.count == 0)
 		x->explanation->pick.stage = "exclude";
 	return add_stage(x, STAGE_EXCLUDE, "exclude", before, &step);
 }
@@ -164,14 +164,13 @@ static int explain_chain(struct explaining *x, size_t first, size_t last)
 {
 	const struct chain *chain = x->context->chain;
 
-	for (size_t i = first; i < last && x->count > 0; i++) {
-		size_t before = x->count, failed = SIZE_MAX;
+	for (size_t i = first; i < last && x->work.count > 0; i++) {
+		size_t before = x->work.count, failed = SIZE_MAX;
 		struct chain_step step;
 		int r;
 
-		memcpy(x->before, x->candidates, before * sizeof(*x->before));
-		x->count = chain_run(chain, i, i + 1, &x->view, x->request, x->candidates, before,
-				x->scratch, &failed, &step);
+		memcpy(x->before, x->work.candidates, before * sizeof(*x->before));
+		(void) chain_run(chain, i, i + 1, &x->work, &failed, &step);
 		if (failed != SIZE_MAX)
 			x->explanation->pick.stage = chain_stage_name(chain, i);
 		r = add_stage(x, i, chain_stage_name(chain, i), before, &step);
@@ -190,26 +189,27 @@ static void explain_choice(struct explaining *x)
 	const void *prepared = NULL;
 	ssize_t position;
 
-	e->candidate_count = x->count;
-	if (x->count == 0)
+	e->candidate_count = x->work.count;
+	if (x->work.count == 0)
 		return;
-	if (x->count == s->chosen_count &&
-			memcmp(x->candidates, s->chosen, x->count * sizeof(*s->chosen)) == 0 &&
+	if (x->work.count == s->chosen_count &&
+			memcmp(x->work.candidates, s->chosen, x->work.count * sizeof(*s->chosen)) ==
+					0 &&
 			x->request->exclude_count == 0 &&
 			x->context->chain->shared_count == x->context->chain->stage_count)
 		prepared = x->context->prepared;
-	position = selector->pick(
-			instance->data, prepared, &x->view, x->request, x->candidates, x->count);
+	position = selector->pick(instance->data, prepared, &x->view, x->request,
+			x->work.candidates, x->work.count);
 	if (position < 0) {
 		e->pick.stage = instance->plugin->name;
 		return;
 	}
 	e->pick.result = PICK_OK;
 	e->pick.stage = NULL;
-	e->pick.endpoint = x->candidates[position];
+	e->pick.endpoint = x->work.candidates[position];
 	if (selector->share)
-		e->share = selector->share(instance->data, &x->view, x->candidates, x->count,
-				(size_t) position);
+		e->share = selector->share(instance->data, &x->view, x->work.candidates,
+				x->work.count, (size_t) position);
 }
 
 static int explain_all(struct explaining *x)
@@ -218,11 +218,13 @@ static int explain_all(struct explaining *x)
 	int r;
 
 	x->explanation->stages = calloc(chain->stage_count + 2, sizeof(*x->explanation->stages));
-	x->candidates = calloc(3 * x->snapshot->count + 1, sizeof(*x->candidates));
-	if (!x->explanation->stages || !x->candidates)
+	x->work.candidates = calloc(3 * x->snapshot->count + 1, sizeof(*x->work.candidates));
+	if (!x->explanation->stages || !x->work.candidates)
 		return -ENOMEM;
-	x->before = x->candidates + x->snapshot->count;
-	x->scratch = x->candidates + 2 * x->snapshot->count;
+	x->work.view = &x->view;
+	x->work.request = x->request;
+	x->before = x->work.candidates + x->snapshot->count;
+	x->work.scratch = x->work.candidates + 2 * x->snapshot->count;
 
 	r = explain_admin_stage(x);
 	if (r >= 0)
@@ -257,7 +259,7 @@ int context_explain(struct context *c, struct usher_request *request, uint64_t n
 	if (c->snapshot && c->snapshot->count > 0) {
 		context_view(c, c->snapshot, &x.view);
 		r = explain_all(&x);
-		free(x.candidates);
+		free(x.work.candidates);
 	}
 	if (r < 0) {
 		explanation_done(&e);

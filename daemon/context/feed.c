@@ -53,7 +53,7 @@ static void feed_store(struct context *c, struct feed_state *f, uint64_t now_use
 		log_warning(FIELDS(.value[LOG_SERVICE] = c->service,
 					    .value[LOG_SOURCE] = f->feed.config->source),
 				"Cannot hand the endpoints of %s to the disk: %s; it keeps those it has",
-				c->service, strerror(-r));
+				c->service, usher_error_text(NULL, r));
 		return;
 	}
 	f->on_disk = true;
@@ -152,7 +152,7 @@ static void feed_hold(struct context *c, struct feed_state *f, struct observatio
 		log_warning(FIELDS(.value[LOG_SERVICE] = c->service),
 				"Cannot take over the new endpoints of %s while a removal is held "
 				"back: %s; keeping the endpoints it has",
-				c->service, strerror(-r));
+				c->service, usher_error_text(NULL, r));
 }
 
 static void feed_release(struct context *c, struct feed_state *f, uint64_t now_usec)
@@ -248,7 +248,7 @@ void feed_confirmed(
 void feed_failed(struct context *c, struct feed_state *f, int code, const char *reason,
 		uint64_t now_usec)
 {
-	char *error = strdup(reason ? reason : strerror(code < 0 ? -code : code));
+	char *error = strdup(reason ? reason : usher_error_text(NULL, code));
 
 	f->feed.failures++;
 	f->feed.state = code == -EACCES || code == -EPERM ? SOURCE_DENIED : SOURCE_FAILED;

@@ -89,7 +89,7 @@ void origin_start(struct directory *d, struct origin *o, uint64_t now_usec)
 	if (r < 0) {
 		log_error(FIELDS(.value[LOG_SOURCE] = o->config->name),
 				"Cannot start source %s: %s; trying again every second",
-				o->config->name, strerror(-r));
+				o->config->name, usher_error_text(NULL, r));
 		o->source = NULL;
 		directory_wake_at(d, now_usec + CONTEXT_RETRY_USEC);
 		return;
@@ -192,7 +192,7 @@ void directory_tell_wants(struct directory *d)
 			continue;
 		log_error(FIELDS(.value[LOG_SOURCE] = o->config->name),
 				"Cannot tell source %s what is wanted: %s; trying again",
-				o->config->name, strerror(-r));
+				o->config->name, usher_error_text(NULL, r));
 		directory_wake_at(d, clock_boot_usec() + CONTEXT_RETRY_USEC);
 	}
 }
@@ -251,28 +251,40 @@ uint64_t origins_deadline(const struct directory *d)
 	return next;
 }
 
+/* ---- registration ---- */
+
+/* Whose an endpoint is; for one that no source shows, the first that takes registrations. */
+static const struct feed *feed_of_endpoint(const struct context *c, const char *id)
+{
+	const struct snapshot *s = c->snapshot;
+	ssize_t k = s ? usher_endpoints_find(s->all, id) : -ENOENT;
+
+	if (k >= 0 && s->entries[k].source < c->feed_count)
+		return &c->feeds[s->entries[k].source].feed;
+	for (size_t i = 0; i < c->feed_count; i++) {
+		const struct feed *f = &c->feeds[i].feed;
+
+		if (f->source && source_can(f->source, SOURCE_ADD))
+			return f;
+	}
+	return NULL;
+}
+
 struct source *directory_endpoint_source(struct directory *d, const char *service, const char *id,
 		struct usher_wanted *ret_wanted)
 {
-	struct feed_state *f = NULL;
-	struct context *c;
-	ssize_t k = -ENOENT;
+	const struct feed *f;
+	const struct context *c;
 	size_t i;
 
 	if (!directory_search(d, service, &i))
 		return NULL;
 	c = d->contexts[i];
-	if (c->snapshot)
-		k = usher_endpoints_find(c->snapshot->all, id);
-	if (k >= 0 && c->snapshot->entries[k].source < c->feed_count)
-		f = &c->feeds[c->snapshot->entries[k].source];
-	for (i = 0; !f && i < c->feed_count; i++)
-		if (c->feeds[i].feed.source && source_can(c->feeds[i].feed.source, SOURCE_ADD))
-			f = &c->feeds[i];
-	if (!f || !f->feed.source)
+	f = feed_of_endpoint(c, id);
+	if (!f || !f->source)
 		return NULL;
 	*ret_wanted = (struct usher_wanted){ .service = c->service,
-		.name = f->feed.config->name ? f->feed.config->name : c->service,
-		.port = f->feed.config->port };
-	return f->feed.source;
+		.name = f->config->name ? f->config->name : c->service,
+		.port = f->config->port };
+	return f->source;
 }

@@ -2,43 +2,39 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "context-private.h"
 #include "ownership.h"
 
-/* Owned strings behind the const of what others see. */
-static void override_done(struct override *o)
+static void entry_done(struct override_entry *e)
 {
-	free((void *) (uintptr_t) o->id);
-	free((void *) (uintptr_t) o->uid);
-	*o = (struct override){};
+	free(e->id);
+	free(e->uid);
+	*e = (struct override_entry){};
 }
 
-void overrides_free(struct override *overrides, size_t count)
+void overrides_free(struct override_entry *overrides, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		override_done(&overrides[i]);
+		entry_done(&overrides[i]);
 	free(overrides);
 }
 
-static int override_copy(const struct override *from, struct override *ret)
+static int entry_init(struct override_entry *e, const struct override *from)
 {
-	struct override o = *from;
-
-	o.id = strdup(from->id);
-	o.uid = from->uid ? strdup(from->uid) : NULL;
-	if (!o.id || (from->uid && !o.uid)) {
-		override_done(&o);
+	*e = (struct override_entry){ .override = *from };
+	e->override.id = e->id = strdup(from->id);
+	e->override.uid = e->uid = from->uid ? strdup(from->uid) : NULL;
+	if (!e->id || (from->uid && !e->uid)) {
+		entry_done(e);
 		return -ENOMEM;
 	}
-	if (!(o.weight_share >= 0))
-		o.weight_share = 0;
-	if (o.weight_share > 1)
-		o.weight_share = 1;
-	*ret = o;
+	if (!(from->weight_share >= 0))
+		e->override.weight_share = 0;
+	if (from->weight_share > 1)
+		e->override.weight_share = 1;
 	return 0;
 }
 
@@ -55,7 +51,7 @@ const struct override *context_find_override(const struct context *c, const char
 {
 	size_t i = find_index(c, id);
 
-	return i < c->override_count ? &c->overrides[i] : NULL;
+	return i < c->override_count ? &c->overrides[i].override : NULL;
 }
 
 bool override_binds(const struct override *override, const char *uid)
@@ -66,7 +62,7 @@ bool override_binds(const struct override *override, const char *uid)
 
 static int append(struct context *c)
 {
-	struct override *overrides;
+	struct override_entry *overrides;
 
 	if (c->override_count == CONTEXT_OVERRIDES_MAX)
 		return -E2BIG;
@@ -74,7 +70,7 @@ static int append(struct context *c)
 	if (!overrides)
 		return -ENOMEM;
 	c->overrides = overrides;
-	c->overrides[c->override_count++] = (struct override){};
+	c->overrides[c->override_count++] = (struct override_entry){};
 	return 0;
 }
 
@@ -82,34 +78,34 @@ int context_set_override(struct context *c, const struct override *override)
 {
 	size_t i = find_index(c, override->id);
 	bool is_new = i == c->override_count;
-	struct override copy, before;
+	struct override_entry entry, before;
 	int r;
 
-	r = override_copy(override, &copy);
+	r = entry_init(&entry, override);
 	if (r < 0)
 		return r;
 	r = is_new ? append(c) : 0;
 	if (r < 0) {
-		override_done(&copy);
+		entry_done(&entry);
 		return r;
 	}
 
 	before = c->overrides[i];
-	c->overrides[i] = copy;
+	c->overrides[i] = entry;
 	r = context_recompute(c);
 	if (r < 0) {
 		c->overrides[i] = before;
 		c->override_count -= is_new;
-		before = copy;
+		before = entry;
 	}
-	override_done(&before);
+	entry_done(&before);
 	return r;
 }
 
 int context_clear_override(struct context *c, const char *id)
 {
 	size_t i = find_index(c, id), last = c->override_count - 1;
-	struct override gone;
+	struct override_entry gone;
 	int r;
 
 	if (i == c->override_count)
@@ -124,6 +120,6 @@ int context_clear_override(struct context *c, const char *id)
 		c->override_count++;
 		return r;
 	}
-	override_done(&gone);
+	entry_done(&gone);
 	return r;
 }

@@ -84,21 +84,24 @@ enum pick_result context_refusal(const struct context *c, const struct freshness
 static size_t run_for_request(const struct context *c, const struct usher_view *view,
 		const struct usher_request *request, const char **ret_stage)
 {
-	const struct directory *d = c->directory;
 	const struct snapshot *s = c->snapshot;
-	size_t count = s->chosen_count, failed = SIZE_MAX;
+	size_t failed = SIZE_MAX;
+	struct chain_work work = { .view = view,
+		.request = request,
+		.candidates = c->directory->candidates,
+		.scratch = c->directory->scratch };
 
-	memcpy(d->candidates, s->chosen, count * sizeof(*d->candidates));
-	count = request_drop_excluded(request, s, d->candidates, count);
-	if (count == 0) {
+	memcpy(work.candidates, s->chosen, s->chosen_count * sizeof(*work.candidates));
+	work.count = request_drop_excluded(request, s, work.candidates, s->chosen_count);
+	if (work.count == 0) {
 		*ret_stage = "exclude";
 		return 0;
 	}
-	count = chain_run(c->chain, c->chain->shared_count, c->chain->stage_count, view, request,
-			d->candidates, count, d->scratch, &failed, NULL);
+	(void) chain_run(c->chain, c->chain->shared_count, c->chain->stage_count, &work, &failed,
+			NULL);
 	if (failed != SIZE_MAX)
 		*ret_stage = chain_stage_name(c->chain, failed);
-	return count;
+	return work.count;
 }
 
 static bool looks_at_request(const struct context *c, const struct usher_request *request)

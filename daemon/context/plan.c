@@ -356,17 +356,19 @@ static void apply_services(struct applying *a)
 		struct planned_service *s =
 				k < a->plan->service_count ? &a->plan->services[k] : NULL;
 		struct context *c = i < d->count ? d->contexts[i] : NULL;
-		int order = !s ? -1 : !c ? 1 : strcmp(c->service, s->config->name);
+		int order = s && c ? strcmp(c->service, s->config->name) : 0;
 
-		if (order < 0) {
+		if (c && (!s || order < 0)) {
 			go_on_or_leave(a, c);
-		} else if (order > 0) {
+			i++;
+		} else if (s && (!c || order > 0)) {
 			go_on(a, s->fresh, s);
-		} else {
+			k++;
+		} else if (s && c) {
 			go_on(a, c, s);
+			i++;
+			k++;
 		}
-		i += order <= 0;
-		k += order >= 0;
 	}
 }
 

@@ -90,14 +90,15 @@ static void fill_entries(const struct context *c, struct snapshot_entry *entries
 			.conflict = m->conflict && m->conflict[i] };
 	}
 	for (size_t i = 0; i < c->override_count; i++) {
+		const struct override *o = &c->overrides[i].override;
 		struct usher_endpoint e = USHER_ENDPOINT_INIT;
-		ssize_t k = usher_endpoints_find(m->endpoints, c->overrides[i].id);
+		ssize_t k = usher_endpoints_find(m->endpoints, o->id);
 
 		if (k < 0)
 			continue;
 		usher_endpoints_get(m->endpoints, (size_t) k, &e);
-		if (override_binds(&c->overrides[i], e.uid))
-			apply_override(&entries[k], &c->overrides[i]);
+		if (override_binds(o, e.uid))
+			apply_override(&entries[k], o);
 	}
 }
 
@@ -107,8 +108,9 @@ struct computing {
 	const struct context *context;
 	struct usher_view view;
 	struct snapshot_entry *entries;
-	uint32_t *weights, *candidates, *before, *scratch;
-	size_t count;
+	uint32_t *weights, *before;
+	struct chain_work work;
+	size_t count; /* of all */
 	const char *filtered_stage;
 };
 
@@ -124,19 +126,19 @@ static size_t collect(struct computing *k, bool with_draining)
 						(with_draining &&
 								entry->admin_state ==
 										USHER_ADMIN_DRAINING)))
-			k->candidates[count++] = i;
+			k->work.candidates[count++] = i;
 	}
 	return count;
 }
 
-/* What is in before, but not any more in candidates, was dropped by the stage. Both keep the order.
- */
-static void mark_dropped(struct computing *k, size_t stage, size_t before, size_t after)
+/* What is in before, but not any more among the candidates, was dropped by the stage. Both keep the
+ * order. */
+static void mark_dropped(struct computing *k, size_t stage, size_t before)
 {
 	size_t next = 0;
 
 	for (size_t i = 0; i < before; i++) {
-		if (next < after && k->candidates[next] == k->before[i])
+		if (next < k->work.count && k->work.candidates[next] == k->before[i])
 			next++;
 		else
 			k->entries[k->before[i]].stage = (uint8_t) stage;
@@ -146,22 +148,24 @@ static void mark_dropped(struct computing *k, size_t stage, size_t before, size_
 static void choose(struct computing *k)
 {
 	const struct chain *chain = k->context->chain;
-	size_t count = collect(k, false);
 
-	if (count == 0)
+	k->work.count = collect(k, false);
+	if (k->work.count == 0)
 		k->filtered_stage = "drain";
-	for (size_t i = 0; i < chain->shared_count && count > 0; i++) {
-		size_t before = count, failed = SIZE_MAX;
+	for (size_t i = 0; i < chain->shared_count && k->work.count > 0; i++) {
+		size_t before = k->work.count, failed = SIZE_MAX;
 
-		memcpy(k->before, k->candidates, before * sizeof(*k->before));
-		count = chain_run(chain, i, i + 1, &k->view, NULL, k->candidates, before,
-				k->scratch, &failed, NULL);
-		mark_dropped(k, i, before, count);
+		memcpy(k->before, k->work.candidates, before * sizeof(*k->before));
+		(void) chain_run(chain, i, i + 1, &k->work, &failed, NULL);
+		mark_dropped(k, i, before);
 		if (failed != SIZE_MAX)
 			k->filtered_stage = chain_stage_name(chain, i);
 	}
-	for (size_t i = 0; i < count; i++)
-		k->entries[k->candidates[i]].chosen = k->entries[k->candidates[i]].listed = true;
+	for (size_t i = 0; i < k->work.count; i++) {
+		struct snapshot_entry *entry = &k->entries[k->work.candidates[i]];
+
+		entry->chosen = entry->listed = true;
+	}
 }
 
 /* One that drains is listed where it would be if it did not: what a stage keeps from consumers does
@@ -169,13 +173,15 @@ static void choose(struct computing *k)
 static void list_draining(struct computing *k)
 {
 	const struct chain *chain = k->context->chain;
-	size_t count = collect(k, true);
 
-	count = chain_run(chain, 0, chain->shared_count, &k->view, NULL, k->candidates, count,
-			k->scratch, NULL, NULL);
-	for (size_t i = 0; i < count; i++)
-		if (k->entries[k->candidates[i]].admin_state == USHER_ADMIN_DRAINING)
-			k->entries[k->candidates[i]].listed = true;
+	k->work.count = collect(k, true);
+	(void) chain_run(chain, 0, chain->shared_count, &k->work, NULL, NULL);
+	for (size_t i = 0; i < k->work.count; i++) {
+		struct snapshot_entry *entry = &k->entries[k->work.candidates[i]];
+
+		if (entry->admin_state == USHER_ADMIN_DRAINING)
+			entry->listed = true;
+	}
 }
 
 static bool any_drains(const struct computing *k)
@@ -196,9 +202,10 @@ static int computing_init(struct computing *k, const struct context *c)
 	k->weights = calloc(4 * count + 1, sizeof(*k->weights));
 	if (!k->entries || !k->weights)
 		return -ENOMEM;
-	k->candidates = k->weights + count;
-	k->before = k->weights + 2 * count;
-	k->scratch = k->weights + 3 * count;
+	k->before = k->weights + count;
+	k->work.view = &k->view;
+	k->work.candidates = k->weights + 2 * count;
+	k->work.scratch = k->weights + 3 * count;
 	fill_entries(c, k->entries);
 	for (size_t i = 0; i < count; i++)
 		k->weights[i] = k->entries[i].weight;
@@ -368,7 +375,7 @@ int context_recompute_or_retry(struct context *c, uint64_t now_usec)
 		log_error(FIELDS(.value[LOG_SERVICE] = c->service),
 				"Cannot compute the directory of %s: %s; the last one stays in force, "
 				"trying again",
-				c->service, strerror(-r));
+				c->service, usher_error_text(NULL, r));
 	c->recompute_due = true;
 	context_schedule(c, now_usec);
 	return r;

@@ -109,10 +109,15 @@ int plugin_instance_new(struct plugins *plugins, const struct plugin_use *use,
 	if (!stand_in_has(plugin, facet))
 		return usher_error_set(reterr, -EINVAL, "%s has no such facet", use->plugin);
 	i = calloc(1, sizeof(*i));
-	assert_non_null(i);
+	if (!i)
+		return -ENOMEM;
+	i->data = calloc(1, plugin->instance_size ? plugin->instance_size : 1);
+	if (!i->data) {
+		free(i);
+		return -ENOMEM;
+	}
 	i->refs = 1;
 	i->plugin = plugin;
-	i->data = calloc(1, plugin->instance_size ? plugin->instance_size : 1);
 	plugin_instances++;
 	r = plugin_options_parse(plugin->options ? plugin->options : no_options,
 			plugin->option_size, use->options, use->place, i->data, &i->options,

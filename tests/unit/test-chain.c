@@ -60,12 +60,13 @@ static void run(const struct chain *chain, const char *endpoints, const char *st
 	struct usher_request request = { .size = sizeof(request), .sticky = sticky };
 	struct choice c;
 	uint32_t scratch[64];
+	struct chain_work work;
 	size_t failed = SIZE_MAX, count, length = 0;
 	char ids[256] = "";
 
 	choice_init(&c, endpoints, "east");
-	count = chain_run(chain, 0, chain->stage_count, &c.view, &request, c.candidates, c.count,
-			scratch, &failed, NULL);
+	work = (struct chain_work){ &c.view, &request, c.candidates, c.count, scratch };
+	count = chain_run(chain, 0, chain->stage_count, &work, &failed, NULL);
 	for (size_t i = 0; i < count; i++)
 		length += (size_t) snprintf(ids + length, sizeof(ids) - length, "%s%s",
 				i ? " " : "", usher_endpoints_id(c.set, c.candidates[i]));
@@ -117,13 +118,13 @@ static void steps_tell_what_each_stage_did(void **state)
 	struct chain *chain = chain_of("[ready: {}, zone: {}, label: {match: a, on_empty: fail}]");
 	struct chain_step steps[3];
 	uint32_t scratch[64];
+	struct chain_work work;
 	struct choice c;
 
 	(void) state;
 	choice_init(&c, "a/west b/west c!", "east");
-	assert_int_equal(chain_run(chain, 0, 3, &c.view, NULL, c.candidates, c.count, scratch, NULL,
-					 steps),
-			0);
+	work = (struct chain_work){ &c.view, NULL, c.candidates, c.count, scratch };
+	assert_int_equal(chain_run(chain, 0, 3, &work, NULL, steps), 0);
 	assert_int_equal(steps[0].in, 3);
 	assert_int_equal(steps[0].out, 2);
 	assert_false(steps[0].emptied);

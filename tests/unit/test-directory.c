@@ -1112,6 +1112,71 @@ static void a_source_that_cannot_start_is_tried_again(void **state)
 	assert_string_equal(listed(f), "a");
 }
 
+/* ---- memory ---- */
+
+struct attempt {
+	struct fixture *f;
+	struct config *config;
+};
+
+static int prepare_and_drop(void *userdata)
+{
+	struct attempt *a = userdata;
+	struct directory_plan *plan = NULL;
+	struct usher_error err = {};
+	int r = directory_prepare(a->f->d, a->config, &plan, &err);
+
+	if (r >= 0)
+		(void) directory_plan_free(plan);
+	return r;
+}
+
+static void a_plan_survives_the_lack_of_memory(void **state)
+{
+	struct attempt a = {
+		*state,
+		config_of(LAZY "services: {catalog: {chain: [{zone: {prefer: west}}]}, search: {}}\n")
+	};
+
+	configure(a.f, ONE "services: {catalog: {}}\n");
+	/* what the dynamic loader allocates on its first turn is not ours */
+	assert_ok(prepare_and_drop(&a));
+	assert_survives_oom(prepare_and_drop, &a);
+	assert_int_equal(directory_count(a.f->d), 1);
+	(void) config_unref(a.config);
+}
+
+static int withdraw(void *userdata)
+{
+	struct override o = { .id = "a", .withdrawn = true, .weight_share = 1 };
+	struct fixture *f = userdata;
+	int r = directory_set_override(f->d, "catalog", &o, NULL);
+
+	assert_string_equal(listed(f), r < 0 ? "a b" : "b");
+	assert_int_equal(directory_find_override(f->d, "catalog", "a") != NULL, r >= 0);
+	return r;
+}
+
+static int bring_back(void *userdata)
+{
+	struct fixture *f = userdata;
+	int r = directory_clear_override(f->d, "catalog", "a", NULL);
+
+	assert_string_equal(listed(f), r < 0 ? "b" : "a b");
+	assert_int_equal(directory_find_override(f->d, "catalog", "a") != NULL, r < 0);
+	return r;
+}
+
+static void an_override_that_memory_is_too_short_for_changes_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, ONE "services: {catalog: {}}\n");
+	fake_offer("one", "catalog", "a b");
+	assert_survives_oom(withdraw, f);
+	assert_survives_oom(bring_back, f);
+}
+
 /* ---- size ---- */
 
 static char *many_services(size_t count)
@@ -1210,6 +1275,8 @@ int main(void)
 		TEST(a_plan_may_be_dropped),
 		TEST(a_lazy_context_goes_on_when_it_is_declared),
 		TEST(a_source_that_cannot_start_is_tried_again),
+		TEST(a_plan_survives_the_lack_of_memory),
+		TEST(an_override_that_memory_is_too_short_for_changes_nothing),
 		TEST(ten_thousand_services_are_applied_in_linear_time),
 	};
 
