@@ -78,6 +78,19 @@ struct feed_state *context_feed_of(struct context *c, const struct source *sourc
 	return NULL;
 }
 
+void context_hold(struct context *c)
+{
+	c->holds++;
+}
+
+void context_release(struct context *c)
+{
+	assert(c->holds > 0);
+	c->holds--;
+	c->used_usec = clock_boot_usec();
+	context_schedule(c, c->used_usec);
+}
+
 /* ---- what others ask ---- */
 
 const char *context_service(const struct context *c)

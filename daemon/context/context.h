@@ -85,6 +85,11 @@ void context_freshness(const struct context *c, uint64_t now_usec, struct freshn
  * answer. */
 bool context_has_answer(const struct context *c);
 
+/* Whoever follows a context holds it meanwhile, so that a lazy one does not go for lack of use. All
+ * holds end with the context's `removed`; releasing within that is fine. */
+void context_hold(struct context *c);
+void context_release(struct context *c);
+
 /* Choose. request->random and cursor are filled in here. No allocation. */
 void context_pick(struct context *c, struct usher_request *request, uint64_t now_usec,
 		struct pick *ret);

@@ -389,20 +389,6 @@ int directory_get(struct directory *d, const char *service, struct context **ret
 	return 0;
 }
 
-void directory_hold(struct directory *d, struct context *context)
-{
-	assert(context->directory == d);
-	context->holds++;
-}
-
-void directory_release(struct directory *d, struct context *context)
-{
-	assert(context->directory == d && context->holds > 0);
-	context->holds--;
-	context->used_usec = clock_boot_usec();
-	context_schedule(context, context->used_usec);
-}
-
 /* ---- lists ---- */
 
 const struct config *directory_config(const struct directory *d)

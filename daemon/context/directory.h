@@ -56,11 +56,8 @@ struct context *directory_find(struct directory *d, const char *service);
  * E2BIG (the limit), EINVAL (the name), ENOMEM; with a message. */
 int directory_get(struct directory *d, const char *service, struct context **ret,
 		struct usher_error *reterr);
-/* A lazy context goes after DIRECTORY_IDLE_USEC without a pick, a find or a hold. Whoever follows
- * one holds it meanwhile; a hold ends with the context's `removed`. */
+/* A lazy context goes after this long without a pick, a find or a hold. */
 #define DIRECTORY_IDLE_USEC UINT64_C(600000000)
-void directory_hold(struct directory *d, struct context *context);
-void directory_release(struct directory *d, struct context *context);
 size_t directory_count(const struct directory *d);
 struct context *directory_at(const struct directory *d, size_t i); /* in the order of names */
 size_t directory_source_count(const struct directory *d);

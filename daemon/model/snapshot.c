@@ -85,7 +85,8 @@ bool snapshot_equal(const struct snapshot *a, const struct snapshot *b)
 					    *y = &b->entries[b->listed[i]];
 
 		if (x->chosen != y->chosen || x->weight != y->weight ||
-				x->admin_state != y->admin_state ||
+				x->admin_state != y->admin_state || x->source != y->source ||
+				x->conflict != y->conflict ||
 				!usher_endpoints_same(a->all, a->listed[i], b->all, b->listed[i]))
 			return false;
 	}

@@ -51,5 +51,5 @@ struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s); /* NULL is fine; returns NULL */
 /* Whether a consumer could tell them apart: the same listed endpoints with the same fields, states,
- * weights. */
+ * weights, sources and marks. */
 bool snapshot_equal(const struct snapshot *a, const struct snapshot *b);

@@ -24,20 +24,14 @@ static const struct field age_fields[] = {
 /* {"removed", "of", "endpoints", "since_ms", "until_ms"}, or null. */
 static void render_held(struct text *text, const struct feed *feed, uint64_t now_usec)
 {
-	const struct observation *held = feed ? feed->held : NULL;
-	size_t known, left = 0;
-
-	if (!held) {
+	if (!feed || !feed->held) {
 		text_add_string(text, "null");
 		return;
 	}
-	known = feed->observation ? usher_endpoints_count(feed->observation->endpoints) : 0;
-	for (size_t i = 0; i < known; i++)
-		left += usher_endpoints_find(held->endpoints,
-					usher_endpoints_id(feed->observation->endpoints, i)) >= 0;
 	text_add_format(text,
 			"{\"removed\": %zu, \"of\": %zu, \"endpoints\": %zu, \"since_ms\": %llu, \"until_ms\": %llu}",
-			known - left, known, usher_endpoints_count(held->endpoints),
+			feed->held_removed, feed->held_of,
+			usher_endpoints_count(feed->held->endpoints),
 			(unsigned long long) ((now_usec - feed->held_since_usec) / USEC_PER_MSEC),
 			(unsigned long long) (feed->held_until_usec > now_usec
 							? (feed->held_until_usec - now_usec) /
@@ -157,7 +151,7 @@ static void render_feed(struct text *text, const struct feed *feed, uint64_t now
 	text_add_string(text, "\", \"age_ms\": ");
 	/* A restored observation may be older than this boot: then the subtraction wraps rightly.
 	 */
-	render_age(text, o ? now_usec - feed->observed_usec : USEC_FOREVER);
+	render_age(text, feed_age(feed, now_usec));
 	text_add_string(text, ", \"revision\": ");
 	render_unclean(text, o ? o->revision : NULL);
 	text_add_format(text, ", \"endpoints\": %zu, \"restored\": ",

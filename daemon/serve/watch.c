@@ -116,6 +116,7 @@ static void watch_unlink(struct watch *w)
 		topic->watches = w->next;
 	w->next = w->prev = NULL;
 	w->topic = NULL;
+	context_release(topic->context);
 	if (!topic->watches)
 		topic->idle_since_usec = clock_boot_usec();
 }
@@ -223,6 +224,7 @@ static void watch_place(struct watch *w, struct topic *topic, uint64_t revision)
 	if (w->next)
 		w->next->prev = w;
 	topic->watches = w;
+	context_hold(topic->context);
 	if (revision > 0 && topic_find_update(topic, revision, &w->number) == 0)
 		w->reading.sent = w->reading.flushed = w->reading.read = revision;
 	else

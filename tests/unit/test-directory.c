@@ -862,10 +862,10 @@ static void a_lazy_context_is_made_on_first_use_and_goes_when_idle(void **state)
 	fake_offer("one", "catalog", "a");
 	assert_string_equal(fake_store_told(), "put catalog/one a @-0; ");
 
-	directory_hold(f->d, c);
+	context_hold(c);
 	wind(f, 2 * DIRECTORY_IDLE_USEC);
 	assert_int_equal(directory_count(f->d), 2);
-	directory_release(f->d, c);
+	context_release(c);
 	wind(f, DIRECTORY_IDLE_USEC - 1);
 	assert_int_equal(f->seen.removed, 0);
 	wind(f, 1);
@@ -922,7 +922,7 @@ static void a_lazy_context_takes_over_what_the_disk_remembers(void **state)
 	assert_ok(directory_get(f->d, "catalog", &c, NULL));
 	assert_string_equal(listed(f), "a b");
 	assert_int_equal(age_of(f), 8 * S);
-	directory_hold(f->d, c);
+	context_hold(c);
 	/* and what nobody asks for is forgotten in the end */
 	wind(f, DIRECTORY_IDLE_USEC);
 	assert_string_equal(fake_store_told(), "remove other/one; ");
