@@ -160,7 +160,7 @@ static int migrate_step(struct database *d, int version, struct usher_error *ret
 
 static int migrate(struct database *d, struct usher_error *reterr)
 {
-	uint64_t version, application, tables;
+	uint64_t version = 0, application = 0, tables = 0;
 	char set_application[64];
 	int r;
 
