@@ -54,7 +54,7 @@ struct context {
 
 	enum source_state shown_state; /* the freshness that was last told */
 	uint64_t cursor, saved_cursor;
-	uint64_t used_usec; /* the last pick or find */
+	uint64_t used_usec; /* the last pick or directory_get() */
 	unsigned holds;
 
 	uint64_t deadline_usec; /* when something falls due by itself */

@@ -271,10 +271,7 @@ struct context *directory_find(struct directory *d, const char *service)
 {
 	size_t i;
 
-	if (!directory_search(d, service, &i))
-		return NULL;
-	d->contexts[i]->used_usec = clock_boot_usec();
-	return d->contexts[i];
+	return directory_search(d, service, &i) ? d->contexts[i] : NULL;
 }
 
 /* The defaults under the service's own name. */
@@ -362,6 +359,7 @@ int directory_get(struct directory *d, const char *service, struct context **ret
 	int r;
 
 	if (c) {
+		c->used_usec = clock_boot_usec();
 		*ret = c;
 		return 0;
 	}

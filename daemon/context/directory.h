@@ -56,7 +56,7 @@ struct context *directory_find(struct directory *d, const char *service);
  * E2BIG (the limit), EINVAL (the name), ENOMEM; with a message. */
 int directory_get(struct directory *d, const char *service, struct context **ret,
 		struct usher_error *reterr);
-/* A lazy context goes after this long without a pick, a find or a hold. */
+/* A lazy context goes after this long without a pick, a directory_get() or a hold. */
 #define DIRECTORY_IDLE_USEC UINT64_C(600000000)
 size_t directory_count(const struct directory *d);
 struct context *directory_at(const struct directory *d, size_t i); /* in the order of names */

@@ -178,7 +178,7 @@ static bool must_be_held(struct context *c, const struct feed_state *f,
 {
 	const struct observation *reference = guard_reference(f);
 
-	if (!reference || c->config->guard_share >= 1)
+	if (!reference || c->config->guard_share >= 1 || c->config->guard_hold_usec == 0)
 		return false;
 	if (guard_compare(reference->endpoints, offer->endpoints, is_on_its_way_out, c, ret) < 0)
 		return false;

@@ -2,6 +2,8 @@
  */
 
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "directory-private.h"
 #include "endpoint-sets.h"
@@ -490,6 +492,174 @@ static void a_fast_scale_down_ends_with_the_exact_set(void **state)
 	fake_offer("one", "catalog", "a c");
 	wind(f, 30 * S);
 	assert_string_equal(listed(f), "a c");
+}
+
+/* ---- the log ---- */
+
+/* What is logged from now on; to be ended with log_end(). */
+static int log_begin(int *ret_stderr)
+{
+	int fd = memfd_create("log", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	*ret_stderr = dup(STDERR_FILENO);
+	assert_true(dup2(fd, STDERR_FILENO) >= 0);
+	log_set_priority(LOG_INFO);
+	return fd;
+}
+
+static const char *log_end(int fd, int stderr_before)
+{
+	static char text[65536];
+	ssize_t size = pread(fd, text, sizeof(text) - 1, 0);
+
+	assert_true(dup2(stderr_before, STDERR_FILENO) >= 0);
+	(void) close(stderr_before);
+	(void) close(fd);
+	log_set_priority(LOG_EMERG);
+	assert_true(size >= 0);
+	text[size] = '\0';
+	return text;
+}
+
+static unsigned lines_in(const char *text)
+{
+	unsigned lines = 0;
+
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+static void assert_logged(const char *log, const char *text)
+{
+	if (!strstr(log, text))
+		fail_msg("\"%s\" is not in \"%s\"", text, log);
+}
+
+static void a_failure_is_one_line_when_it_begins_and_one_when_it_ends(void **state)
+{
+	struct fixture *f = *state;
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE "services: {catalog: {freshness: {max_age: 1h}}}\n");
+	fake_offer("one", "catalog", "a b c");
+	wind(f, 41 * S);
+	fd = log_begin(&before);
+	for (int i = 0; i < 5; i++) {
+		fake_fail("one", "catalog", -EACCES, "403 permission denied");
+		wind(f, 1 * S);
+	}
+	fake_confirm("one", "catalog");
+	wind(f, 1 * S);
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 2);
+	assert_logged(log,
+			"Cannot read the endpoints of catalog from one: 403 permission denied; keeping "
+			"the 3 it has, 41 s old");
+	assert_logged(log, "Can read the endpoints of catalog from one again, after 5 s");
+}
+
+static void a_source_that_fails_for_many_services_is_one_line(void **state)
+{
+	struct fixture *f = *state;
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE "services: {a: {}, b: {}, c: {}, d: {}}\n");
+	fd = log_begin(&before);
+	fake_fail("one", "a", -ETIMEDOUT, "timed out");
+	fake_fail("one", "b", -ETIMEDOUT, "timed out");
+	fake_fail("one", "c", -ETIMEDOUT, "timed out");
+	wind(f, 1 * S);
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 1);
+	assert_logged(log,
+			"Cannot read the endpoints of 3 services (a and others) from one: timed out; "
+			"keeping those they have");
+}
+
+static void a_held_removal_is_said_when_it_begins_and_when_it_ends(void **state)
+{
+	struct fixture *f = *state;
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE GUARDED);
+	fake_offer("one", "catalog", "a b c d");
+	fd = log_begin(&before);
+	fake_offer("one", "catalog", "a");
+	fake_offer("one", "catalog", "b");
+	wind(f, 30 * S);
+	wind(f, 1 * S);
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 2);
+	assert_logged(log,
+			"one suddenly lacks 3 of the 4 endpoints of catalog; keeping them for 30s, "
+			"unless they return (removal_guard)");
+	assert_logged(log,
+			"one still lacks 3 of the 4 endpoints of catalog after 30 s; removing them");
+}
+
+static void a_stale_answer_is_said_with_what_is_done_about_it(void **state)
+{
+	struct fixture *f = *state;
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE "services: {catalog: {freshness: {max_age: 30s, on_stale: fail}}}\n");
+	fake_offer("one", "catalog", "a");
+	fd = log_begin(&before);
+	wind(f, 31 * S);
+	wind(f, 31 * S);
+	fake_confirm("one", "catalog");
+	wind(f, 1 * S);
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 2);
+	assert_logged(log,
+			"The endpoints of catalog from one are 31 s old, and max_age is 30s; refusing "
+			"picks (on_stale: fail)");
+	assert_logged(log, "The endpoints of catalog from one are current again, 0 s old");
+}
+
+static void a_weight_that_is_none_is_said_once_and_counted(void **state)
+{
+	struct fixture *f = *state;
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE "services: {catalog: {}}\n");
+	fd = log_begin(&before);
+	fake_offer("one", "catalog", "a*30% b*1e9 c*NaN d*0x10 e*20");
+	fake_offer("one", "catalog", "a*30% b*1e9 c*NaN d*0x10 e*21");
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 4);
+	assert_logged(log,
+			"The weight of endpoint a of catalog is no whole number in 0..100000; counting "
+			"it as 1");
+	assert_int_equal(context_snapshot(catalog(f))->weight_invalid_count, 4);
+	assert_int_equal(context_snapshot(catalog(f))->weights[0], 1);
+	assert_int_equal(context_snapshot(catalog(f))->weights[4], 21);
+}
+
+static void another_incarnation_of_a_drained_endpoint_is_said(void **state)
+{
+	struct fixture *f = *state;
+	struct override o = { .id = "a", .uid = "u1", .withdrawn = true, .weight_share = 1 };
+	int before, fd;
+	const char *log;
+
+	configure(f, ONE "services: {catalog: {}}\n");
+	fake_offer("one", "catalog", "a#u1 b#u1");
+	assert_ok(directory_set_override(f->d, "catalog", &o, NULL));
+	fd = log_begin(&before);
+	fake_offer("one", "catalog", "a#u2 b#u2");
+	log = log_end(fd, before);
+	assert_int_equal(lines_in(log), 1);
+	assert_logged(log,
+			"Endpoint a of catalog is another instance now (uid u2, was u1); what was decided "
+			"about the one before does not bind it");
 }
 
 /* ---- the disk ---- */
@@ -1248,6 +1418,12 @@ int main(void)
 		TEST(a_removal_that_a_drain_works_for_is_no_surprise),
 		TEST(a_guard_of_100_percent_lets_everything_through),
 		TEST(a_fast_scale_down_ends_with_the_exact_set),
+		TEST(a_failure_is_one_line_when_it_begins_and_one_when_it_ends),
+		TEST(a_source_that_fails_for_many_services_is_one_line),
+		TEST(a_held_removal_is_said_when_it_begins_and_when_it_ends),
+		TEST(a_stale_answer_is_said_with_what_is_done_about_it),
+		TEST(a_weight_that_is_none_is_said_once_and_counted),
+		TEST(another_incarnation_of_a_drained_endpoint_is_said),
 		TEST(the_last_known_directory_answers_until_the_source_does),
 		TEST(a_restored_answer_from_the_future_is_of_unknown_age),
 		TEST(the_disk_hears_of_changes_and_now_and_then_of_proofs),
