@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <usher/client.h>
 
 #include "backoff.h"
@@ -17,6 +16,8 @@
 #include "ownership.h"
 #include "path-segment.h"
 #include "problem.h"
+#include "random-value.h"
+#include "time-limit.h"
 #include "transfer.h"
 #include "watch-line.h"
 
@@ -43,27 +44,6 @@ struct usher_follower {
 	uint64_t heard_usec;
 	struct usher_error error;
 };
-
-static uint64_t random_value(void)
-{
-	uint64_t value = 0;
-
-	/* Where the kernel has no entropy yet, the clock spreads well enough. */
-	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t) sizeof(value))
-		value = boot_clock_usec() * UINT64_C(0x9e3779b97f4a7c15);
-	return value | 1;
-}
-
-static void timespec_after(uint64_t usec, struct timespec *ret)
-{
-	(void) clock_gettime(CLOCK_MONOTONIC, ret);
-	ret->tv_sec += (time_t) (usec / 1000000);
-	ret->tv_nsec += (long) (usec % 1000000) * 1000;
-	if (ret->tv_nsec >= 1000000000) {
-		ret->tv_sec++;
-		ret->tv_nsec -= 1000000000;
-	}
-}
 
 /* Locked. */
 static uint64_t follower_age_usec(const struct usher_follower *f)
@@ -200,11 +180,10 @@ static void follower_stream(struct usher_follower *f, const char *escaped)
 /* Returns whether to go on. */
 static bool follower_pause(struct usher_follower *f)
 {
-	struct timespec until;
+	struct timespec until = time_limit_after(backoff_next_usec(&f->backoff, random_value()));
 	bool stop;
 	int r = 0;
 
-	timespec_after(backoff_next_usec(&f->backoff, random_value()), &until);
 	(void) pthread_mutex_lock(&f->lock);
 	while (!f->stop && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&f->changed, &f->lock, &until);
@@ -316,7 +295,7 @@ int usher_follower_wait(struct usher_follower *follower, uint64_t revision, uint
 	int r = 0;
 
 	if (timeout_usec != UINT64_MAX)
-		timespec_after(timeout_usec, &until);
+		until = time_limit_after(timeout_usec);
 	(void) pthread_mutex_lock(&follower->lock);
 	for (;;) {
 		there = follower->has_directory && follower->revision >= revision;

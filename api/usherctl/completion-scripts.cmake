@@ -1,0 +1,10 @@
+# Writes OUTPUT: the completion scripts of FOLDER as C texts.
+file(WRITE ${OUTPUT} "#pragma once\n\n")
+foreach(pair "bash=usherctl.bash" "zsh=_usherctl" "fish=usherctl.fish")
+	string(REPLACE "=" ";" pair ${pair})
+	list(GET pair 0 shell)
+	list(GET pair 1 name)
+	file(READ ${FOLDER}/${name} text HEX)
+	string(REGEX REPLACE "(..)" "0x\\1," text ${text})
+	file(APPEND ${OUTPUT} "static const char completion_${shell}[] = { ${text} 0 };\n")
+endforeach()

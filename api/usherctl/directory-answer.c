@@ -1,0 +1,53 @@
+#include "directory-answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "human.h"
+
+const char *endpoint_state(const json_t *endpoint, char *ret)
+{
+	const char *admin = field_text(endpoint, "admin_state");
+	const char *stage = field_text(json_object_get(endpoint, "left_out"), "stage");
+
+	if (strcmp(admin, "ready") != 0 && strcmp(admin, "-") != 0)
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s", admin);
+	else if (strcmp(stage, "drain") == 0)
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "draining");
+	else if (json_is_false(json_object_get(endpoint, "chosen")))
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "left out by %s", stage);
+	else
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "ready");
+	return ret;
+}
+
+const char *endpoint_authority(const json_t *endpoint, char *ret)
+{
+	const char *address = field_text(endpoint, "address");
+	uint64_t port = field_number(endpoint, "port");
+
+	if (strlen(address) >= USHER_TEXT_MAX || port > UINT16_MAX)
+		(void) snprintf(ret, USHER_AUTHORITY_MAX, "-");
+	else
+		(void) usher_authority_format(address, (uint16_t) port, ret);
+	return ret;
+}
+
+const char *summary_state(const json_t *summary, char *ret)
+{
+	const json_t *held = json_object_get(summary, "held");
+	const char *state = field_text(json_object_get(summary, "freshness"), "state");
+
+	if (json_is_object(held))
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s, holding %" PRIu64 " back", state,
+				field_number(held, "removed"));
+	else
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s", state);
+	return ret;
+}
+
+uint64_t answer_age_msec(const json_t *answer)
+{
+	return field_msec(json_object_get(answer, "freshness"), "age_ms");
+}

@@ -1,0 +1,774 @@
+"""usherctl against a scripted daemon: exit codes, tables, JSON and YAML, and waiting for drains."""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+import yaml
+
+import scripted_shop as shop
+from scripted_daemon import Channel, Problem, ScriptedDaemon
+
+BUILD = pathlib.Path(os.environ.get("USHER_BUILD", pathlib.Path(__file__).parents[2] / "build" / "dev")).resolve()
+USHERCTL = BUILD / "api" / "usherctl" / "usherctl"
+DRAIN = "d-20261130-025506-7f3a"
+
+
+class Ctl:
+    def __init__(self, folder, daemon, admin):
+        self.folder = folder
+        self.daemon = daemon
+        self.admin = admin
+        self.env = {
+            "PATH": f"{USHERCTL.parent}:/usr/bin:/bin", "USHER_SOCKET": daemon.path, "USHER_ADMIN_SOCKET": admin.path, "LC_ALL": "C.UTF-8", "TZ": "UTC",
+            "TERM": "xterm", "HOME": str(folder), **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")},
+        }
+
+    def __call__(self, *arguments, code=0, **env):
+        done = subprocess.run([USHERCTL, *arguments], capture_output=True, text=True, timeout=30, env={**self.env, **env})
+        assert done.returncode == code, f"{arguments}: {done.returncode} instead of {code}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def table(self, *arguments, **more):
+        lines = self(*arguments, **more).stdout.splitlines()
+        return [re.split(r"  +", line.strip()) for line in lines]
+
+    def start(self, *arguments, **env):
+        return subprocess.Popen([USHERCTL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**self.env, **env})
+
+
+@pytest.fixture
+def ctl(tmp_path):
+    with ScriptedDaemon(tmp_path / "usher.sock") as daemon, ScriptedDaemon(tmp_path / "admin.sock") as admin:
+        shop.script(daemon)
+        shop.script(admin)
+        yield Ctl(tmp_path, daemon, admin)
+
+
+def ended(process, code, seconds=20):
+    out, err = process.communicate(timeout=seconds)
+    assert process.returncode == code, f"{process.returncode} instead of {code}\n{out}\n{err}"
+    return out, err
+
+
+# ---- the command line ----
+
+
+def test_without_a_verb_it_is_a_usage_error(ctl):
+    assert "no verb was given" in ctl(code=2).stderr
+
+
+def test_help_names_every_verb_and_every_exit_code(ctl):
+    text = ctl("help").stdout
+    for verb in "get describe pick watch explain drain restore cancel budget top check reload status version completion".split():
+        assert re.search(rf"^  {verb} ", text, re.M)
+        assert ctl("help", verb).stdout == ctl(verb, "--help").stdout
+    for code in "0 1 2 3 4 5 6 7 8 9 10 124 130".split():
+        assert re.search(rf"\b{code} [a-z]", text)
+
+
+def test_an_unknown_verb_option_or_kind_is_met_with_the_nearest(ctl):
+    assert 'did you mean "drain"?' in ctl("drian", "catalog/a", code=2).stderr
+    assert "did you mean --timeout?" in ctl("drain", "catalog/a", "--timeuot", "5s", code=2).stderr
+    assert 'did you mean "endpoints"?' in ctl("get", "endpoint5", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (["get"], "get needs more"),
+        (["pick"], "pick needs more"),
+        (["pick", "a", "b"], 'does not take "b"'),
+        (["pick", "catalog", "--wait"], "pick has no option --wait"),
+        (["drain", "catalog"], "is not SERVICE/ENDPOINT"),
+        (["drain", "/a"], "is not SERVICE/ENDPOINT"),
+        (["drain", "catalog/"], "is not SERVICE/ENDPOINT"),
+        (["drain", "catalog/a", "--timeout", "soon"], "is not a duration"),
+        (["drain", "catalog/a", "--timeout"], "--timeout needs a value"),
+        (["get", "services", "-o", "xml"], "is not table, wide, json or yaml"),
+        (["budget", "catalog", "--rate", "-1"], "is not a whole number"),
+        (["get", "services", "--chosen"], "--chosen is for endpoints"),
+        (["-x", "status"], "there is no option -x"),
+        (["completion", "tcsh"], "bash, zsh or fish"),
+        (["help", "nothing"], "there is no verb"),
+    ],
+)
+def test_p8_a_usage_error_says_what_is_wrong(ctl, arguments, why):
+    assert why in ctl(*arguments, code=2).stderr
+
+
+def test_options_may_stand_before_and_after_the_verb(ctl):
+    assert ctl("-o", "json", "get", "services").stdout == ctl("get", "services", "-ojson").stdout == ctl("get", "--output=json", "services").stdout
+
+
+def test_verbs_that_read_use_the_consumer_socket_and_verbs_that_change_the_admin_socket(ctl):
+    ctl("status")
+    ctl("reload")
+    assert [r.path for r in ctl.daemon.requests] == ["/v1/status"]
+    assert [r.path for r in ctl.admin.requests] == ["/v1/reload"]
+    ctl("--socket", ctl.daemon.path, "reload")
+    assert ctl.daemon.requests[-1].path == "/v1/reload"
+
+
+def test_without_a_daemon_it_is_3_and_says_what_to_do(ctl):
+    ctl.daemon.stop(leave_socket=True)
+    assert ctl("get", "services", code=3).stderr == (
+        f"usherctl: usherd does not answer on {ctl.daemon.path}: connection refused; is usherd running? systemctl status usherd\n"
+    )
+    assert "there is no such socket" in ctl("status", "--socket", "/nowhere/usher.sock", code=3).stderr
+
+
+@pytest.mark.parametrize(
+    "problem, code",
+    [
+        (Problem(400, "bad_request", "rate is not a number"), 2),
+        (Problem(403, "forbidden", "this needs the admin socket"), 4),
+        (Problem(404, "unknown_service", "nobody declared it"), 5),
+        (Problem(409, "refused", "it would leave 0 ready, fewer than min_ready 1"), 9),
+        (Problem(409, "conflict", "the drain is finished"), 1),
+        (Problem(422, "invalid_config", "usher.yaml:3:1: unknown key"), 1),
+        (Problem(429, "too_many", "100 drains run"), 1),
+        (Problem(500, "internal", "out of memory"), 1),
+        (Problem(503, "stale", "41 s old"), 1),
+        (Problem(503, "source_failed", "files failed"), 1),
+    ],
+)
+def test_each_problem_has_its_exit_code_and_its_words(ctl, problem, code):
+    ctl.daemon.on("GET", "/v1/status", problem)
+    done = ctl("status", code=code)
+    assert done.stderr == f"usherctl: {problem.body['detail']} ({problem.body['code']})\n"
+    assert done.stdout == ""
+
+
+def test_an_answer_older_than_max_age_is_6(ctl):
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", Problem(503, "stale", "the directory of catalog is 41 s old"))
+    ctl("get", "endpoints", "catalog", "--max-age", "5s", code=6)
+    assert ctl.daemon.requests[-1].query == {"all": "true", "max_age": "5s"}
+    assert "the directory of orders is 3m12s old" in ctl("get", "services", "--max-age", "5s", code=6).stderr
+    ctl("get", "services", "catalog", "--max-age", "5s")
+
+
+# ---- tables ----
+
+
+def test_get_services(ctl):
+    assert ctl.table("get", "services") == [
+        ["SERVICE", "STATE", "AGE", "ENDPOINTS", "REVISION"],
+        ["catalog", "live", "1s", "1/3", "118"],
+        ["orders", "stale, holding 12 back", "3m12s", "1/3", "118"],
+        ["search", "unknown", "-", "0/0", "118"],
+    ]
+
+
+def test_get_services_wide_adds_columns(ctl):
+    assert ctl.table("get", "services", "-o", "wide")[0] == [
+        "SERVICE", "STATE", "AGE", "ENDPOINTS", "REVISION", "MAX-AGE", "SOURCE", "DRAINING", "CONFLICTS", "DECLARED",
+    ]
+
+
+def test_get_by_name_gives_those_and_tells_which_are_missing(ctl):
+    assert [row[0] for row in ctl.table("get", "services", "orders", "catalog")] == ["SERVICE", "catalog", "orders"]
+    done = ctl("get", "services", "catalog", "nope", code=5)
+    assert "catalog" in done.stdout
+    assert done.stderr == 'usherctl: there is no service "nope"\n'
+
+
+def test_get_endpoints_tells_what_became_of_each(ctl):
+    assert ctl.table("get", "endpoints", "catalog") == [
+        ["ENDPOINT", "ADDRESS", "ZONE", "WEIGHT", "STATE"],
+        ["catalog-a", "10.0.0.5:8080", "east", "2", "ready"],
+        ["catalog-b", "[fd00::10]:8080", "west", "1", "left out by zone"],
+        ["catalog-c", "10.0.0.7:8080", "east", "1", "draining"],
+    ]
+    assert "zone west is not east" in ctl("get", "endpoints", "catalog", "-o", "wide").stdout
+    assert [row[0] for row in ctl.table("get", "endpoints", "catalog", "--chosen")] == ["ENDPOINT", "catalog-a"]
+    assert [row[0] for row in ctl.table("get", "endpoints", "catalog/catalog-b")] == ["ENDPOINT", "catalog-b"]
+    assert 'no endpoint "x" in catalog' in ctl("get", "endpoints", "catalog/x", code=5).stderr
+
+
+def test_get_endpoints_of_all_services(ctl):
+    done = ctl("get", "endpoints")
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["SERVICE", "ENDPOINT"], ["catalog", "catalog-a"], ["catalog", "catalog-b"], ["catalog", "catalog-c"], ["orders", "orders-a"],
+    ]
+    assert done.stderr == "There are no endpoints of search (unknown).\n"
+
+
+def test_get_sources_consumers_plugins(ctl):
+    assert ctl.table("get", "sources")[1] == ["files", "file", "live", "1s", "12m", "3", "5", "-"]
+    assert ctl.table("get", "consumers")[1] == ["shop", "4711", "1000", "consumer", "2m5s", "catalog", "yes", "118", "117", "yes"]
+    rows = ctl.table("get", "plugins")
+    assert rows[1] == ["file", "1.0", "discovery,registration", "yes", "Endpoints from files"]
+    assert rows[2] == ["old", "-", "-", "no", "built for plug-in ABI 2.0, this usherd offers 1.0"]
+
+
+def test_get_drains(ctl):
+    recent = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 65))
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [
+        shop.record("running", [shop.step("propagation", "active")], requested_at=recent),
+        shop.record("done", [shop.step("done", "proven")], id="d-old", endpoint="catalog-b", forced=True),
+    ]})
+    rows = ctl.table("get", "drains")
+    assert rows[0] == ["ID", "ENDPOINT", "STATE", "STEP", "AGE", "REASON"]
+    assert rows[1][:4] == [DRAIN, "catalog/catalog-a", "running", "propagation"]
+    assert re.fullmatch(r"1m[5-9]s", rows[1][4])
+    assert rows[2][2] == "done, forced"
+    assert [row[0] for row in ctl.table("get", "drains", "catalog/catalog-b")] == ["ID", "d-old"]
+    assert [row[0] for row in ctl.table("get", "drains", DRAIN)] == ["ID", DRAIN]
+    assert len(ctl.table("get", "drains", "catalog")) == 3
+
+
+def test_nothing_to_list_is_said_so(ctl):
+    done = ctl("get", "drains")
+    assert (done.stdout, done.stderr) == ("", "There are no drains.\n")
+
+
+def test_json_is_what_the_daemon_said(ctl):
+    assert json.loads(ctl("get", "services", "-o", "json").stdout) == {"revision": 118, "services": shop.SERVICES, "known": ["basket"]}
+    assert json.loads(ctl("get", "services", "orders", "-o", "json").stdout)["services"] == [shop.SERVICES[1]]
+    assert json.loads(ctl("get", "endpoints", "catalog", "-o", "json").stdout)["endpoints"] == shop.ALL
+    assert len(json.loads(ctl("get", "endpoints", "-o", "json").stdout)["services"]) == 3
+    assert json.loads(ctl("status", "-o", "json").stdout) == shop.STATUS
+
+
+def test_yaml_says_the_same_as_json(ctl):
+    for arguments in (["get", "services"], ["get", "plugins"], ["describe", "service", "catalog"], ["status"], ["budget", "catalog"], ["get", "consumers"]):
+        assert yaml.safe_load(ctl(*arguments, "-o", "yaml").stdout) == json.loads(ctl(*arguments, "-o", "json").stdout)
+
+
+def test_yaml_keeps_texts_texts(ctl):
+    odd = {"a": "yes", "b": "1.0", "c": "null", "d": "", "e": " x", "f": "a: b", "g": "2026-11-30", "h": "0x1f", "i": "é\n\tz", "j": "-", "k": ["~", "<<", "="], "l": "a #b"}
+    ctl.daemon.on("GET", "/v1/status", odd)
+    assert yaml.safe_load(ctl("status", "-o", "yaml").stdout) == odd
+
+
+def test_a_wide_table_is_not_cut_off_a_terminal(ctl):
+    ctl.daemon.on("GET", "/v1/plugins", {"plugins": [{**shop.PLUGINS[0], "summary": "x" * 500}]})
+    assert "x" * 500 in ctl("get", "plugins").stdout
+
+
+def test_what_others_wrote_cannot_drive_the_terminal(ctl):
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record(reason="\x1b[2Jhello\n\x9b31m")]})
+    assert "\x1b" not in ctl("get", "drains").stdout
+    assert "\x1b" not in ctl("describe", "drain", "catalog/catalog-a").stdout
+
+
+# ---- describe, pick, explain, budget, status ----
+
+
+def test_describe_service(ctl):
+    text = ctl("describe", "service", "catalog").stdout
+    assert re.search(r"^State: +live$", text, re.M)
+    assert re.search(r"^  cluster +catalog-svc +http +live +1s +3 +4711 +12 of 20", text, re.M)
+    assert re.search(r"^  files .* failed, from disk +1m1s .*cannot read /etc/usher/endpoints.d$", text, re.M)
+    assert "the removal of 12 of 20, since 4s, for another 26s" in text
+    assert re.search(r"^  Max age: +30s$", text, re.M)
+    assert re.search(r"^    Hold: +30s$", text, re.M)
+    assert "1. ready" in text and '2. {"zone"' in text
+    ctl("describe", "service", "nope", code=5)
+
+
+def test_describe_endpoint(ctl):
+    text = ctl("describe", "endpoint", "catalog/catalog-b").stdout
+    assert re.search(r"^State: +left out by zone$", text, re.M)
+    assert re.search(r"^Left out: +zone: zone west is not east$", text, re.M)
+    assert re.search(r"^  Serving: +yes$", text, re.M)
+    assert re.search(r"^  API_VERSION: +1.0$", text, re.M)
+
+
+def test_describe_plugin_prints_the_table_of_options(ctl):
+    text = ctl("describe", "plugin", "file").stdout
+    assert re.search(r"^  path +path +yes +- +The file or folder to read\.$", text, re.M)
+    assert re.search(r"^  format +auto\|usher\|kubernetes +no +auto +How it is written\.$", text, re.M)
+    assert "built for plug-in ABI 2.0" in ctl("describe", "plugin", "old").stdout
+    ctl("describe", "plugin", "none", code=5)
+
+
+def test_describe_source_and_drain(ctl):
+    assert re.search(r"^Wanted: +3 services$", ctl("describe", "source", "files").stdout, re.M)
+    done = shop.record("done", [shop.step("deregister", "proven", shop.ECHO), shop.step("propagation", "assumed", shop.READ, shop.CACHES)])
+    ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", done)
+    text = ctl("describe", "drain", DRAIN).stdout
+    assert re.search(r"^ +2\.5s  deregister +proven +files no longer lists catalog-a$", text, re.M)
+    assert re.search(r"^ +proven +3 of 3 consumers have read revision 118$", text, re.M)
+    assert re.search(r"^ +assumed +external caches had their 35s$", text, re.M)
+
+
+def test_pick(ctl):
+    assert ctl("pick", "catalog").stdout == "catalog-a  10.0.0.5:8080\n"
+    ctl("pick", "catalog", "--hint", "blue", "--version-label", "1.0", "--sticky", "a", "--key", "k", "--exclude", "x", "--exclude", "y")
+    assert ctl.daemon.requests[-1].body == {"hint": "blue", "version": "1.0", "sticky": "a", "key": "k", "exclude": ["x", "y"]}
+    assert ctl.table("pick", "catalog", "-o", "wide")[1] == ["catalog-a", "10.0.0.5:8080", "east", "no", "live", "1s", "118"]
+    ctl("pick", "nope", code=5)
+
+
+def test_a_stale_pick_is_given_with_a_warning(ctl):
+    ctl.daemon.on("POST", "/v1/services/catalog/pick", {"service": "catalog", "revision": 118, "freshness": shop.freshness(41000, "stale"), "endpoint": shop.ALL[0]})
+    done = ctl("pick", "catalog")
+    assert done.stdout == "catalog-a  10.0.0.5:8080\n"
+    assert "41s old, older than its max_age of 30s" in done.stderr
+
+
+def test_explain_tells_why_each_endpoint_left(ctl):
+    text = ctl("explain", "catalog", "--hint", "a b", "--exclude", "x", "--exclude", "y").stdout
+    assert ctl.daemon.requests[-1].query == {"hint": "a b", "exclude": ["x", "y"]}
+    assert re.search(r"^  zone +2 +1 +pass +yes +catalog-b +zone west is not east$", text, re.M)
+    assert re.search(r"^Choice: +catalog-a$", text, re.M)
+    assert re.search(r"^Share: +100.0%$", text, re.M)
+
+
+def test_budget(ctl):
+    text = ctl("budget", "catalog", "--rate", "200").stdout
+    assert ctl.daemon.requests[-1].query == {"rate": "200"}
+    assert re.search(r"^registry +5s +proven$", text, re.M)
+    assert re.search(r"^Worst case: +40s$", text, re.M)
+    assert re.search(r"^Stale picks: +up to 8000, at 200 requests per second$", text, re.M)
+
+
+def test_status_version_reload(ctl):
+    text = ctl("status").stdout
+    assert re.search(r"^Services: +1 live of 3$", text, re.M)
+    assert re.search(r"^Missing: +search$", text, re.M)
+    assert re.search(r"^Up: +3m12s$", text, re.M)
+    assert re.fullmatch(r"usherctl \S+\nusherd 0\.1\.0\n", ctl("version").stdout)
+    assert re.fullmatch(r"usherctl \S+\n", ctl("--version").stdout)
+    assert "revision 119" in ctl("reload").stdout
+    ctl.admin.on("POST", "/v1/reload", Problem(422, "invalid_config", "/etc/usher/usher.yaml:3:1: unknown key \"servces\""))
+    assert "/etc/usher/usher.yaml:3:1" in ctl("reload", code=1).stderr
+
+
+def test_top_off_a_terminal_is_one_frame(ctl):
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record(), shop.record("done", id="d-old")]})
+    text = ctl("top").stdout
+    assert "usherd 0.1.0 on node-7, ready, up 3m12s, revision 118" in text
+    assert "catalog" in text and DRAIN in text and "d-old" not in text
+
+
+def test_check_runs_usherd(ctl):
+    folder = ctl.folder / "bin"
+    folder.mkdir()
+    for code, expected in ((0, 0), (1, 1), (2, 2), (78, 1)):
+        (folder / "usherd").write_text(f'#!/bin/sh\necho "$@" >&2\nexit {code}\n')
+        (folder / "usherd").chmod(0o755)
+        assert ctl("check", "usher.yaml", code=expected, PATH=f"{folder}:/usr/bin:/bin").stderr == "--check usher.yaml\n"
+
+
+# ---- drains ----
+
+
+def started(ctl, channel, first=None, status=201, path="/v1/drains"):
+    first = first or shop.record("running", [shop.step("deregister", "active")])
+    ctl.admin.on("POST", path, (status, first))
+    ctl.admin.on("GET", f"/v1/drains/{DRAIN}", channel)
+
+
+def test_drain_starts_and_says_how_to_follow(ctl):
+    started(ctl, Channel())
+    done = ctl("drain", "catalog/catalog-a", "--timeout", "90s", "--reason", "rollout 42", "--order", "refuse_first")
+    assert ctl.admin.requests[-1].body == {"service": "catalog", "endpoint": "catalog-a", "timeout": "90s", "reason": "rollout 42", "order": "refuse_first"}
+    assert done.stdout == f"drain {DRAIN} of catalog/catalog-a has started (serve_stale)\nFollow it: usherctl drain catalog/catalog-a --wait\n"
+    started(ctl, Channel(), status=200)
+    assert "runs already" in ctl("drain", "catalog/catalog-a").stdout
+    done = ctl("drain", "catalog/catalog-a", "-o", "json")
+    assert json.loads(done.stdout)["id"] == DRAIN
+
+
+def test_a_drain_that_a_guard_refuses_is_9(ctl):
+    ctl.admin.on("POST", "/v1/drains", Problem(409, "refused", "it would leave 0 ready endpoints, fewer than min_ready 1"))
+    assert "min_ready 1" in ctl("drain", "catalog/catalog-a", "--wait", code=9).stderr
+
+
+def test_drain_wait_tells_each_step_with_its_evidence(ctl):
+    channel = Channel()
+    started(ctl, channel)
+    process = ctl.start("drain", "catalog/catalog-a", "--wait")
+    assert channel.opened.acquire(timeout=10)
+    deregistered = shop.step("deregister", "proven", shop.ECHO)
+    channel.put(shop.line(shop.record("running", [deregistered, shop.step("propagation", "active", ("consumers", False, "2 of 3 consumers have read revision 118"))])))
+    channel.put(shop.line(shop.record("running", [deregistered, shop.step("propagation", "assumed", shop.READ, shop.CACHES), shop.step("in_flight", "active")])))
+    channel.put(shop.line(shop.record("done", [deregistered, shop.step("propagation", "assumed", shop.READ, shop.CACHES), shop.step("in_flight", "proven", ("tcp", True, "0 connections for 1s"))])))
+    channel.end()
+    out, err = ended(process, 0)
+    assert err == ""
+    assert [line.split(None, 1) for line in out.splitlines()][1:] == [
+        ["1.0s", "deregister    waiting"],
+        ["2.5s", "deregister    proven     files no longer lists catalog-a"],
+        ["1.0s", "propagation   waiting"],
+        ["2.0s", "waiting    2 of 3 consumers have read revision 118"],
+        ["2.5s", "propagation   assumed"],
+        ["proven", "3 of 3 consumers have read revision 118"],
+        ["assumed", "external caches had their 35s"],
+        ["1.0s", "in_flight     waiting"],
+        ["2.5s", "in_flight     proven     0 connections for 1s"],
+        ["12.4s", "done: 2 steps proven, 1 assumed"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "state, more, code, why",
+    [
+        ("done", {}, 0, ""),
+        ("done", {"forced": True}, 7, "done, but forced"),
+        ("done", {"partial": True, "failure": "files cannot be written"}, 8, "done in part: files cannot be written"),
+        ("done", {"partial": True, "forced": True}, 8, "done in part"),
+        ("failed", {"failure": "the close hook failed; usherctl restore catalog/catalog-a"}, 1, "has ended as failed, not as done: the close hook failed"),
+        ("cancelled", {}, 1, "has ended as cancelled"),
+        ("held", {"failure": "2 of 3 consumers have read"}, 1, "is held in step propagation: 2 of 3 consumers have read; go on: usherctl drain"),
+    ],
+)
+def test_the_end_of_a_drain_is_the_exit_code(ctl, state, more, code, why):
+    started(ctl, Channel(shop.line(shop.record(state, [shop.step("propagation", "proven")], **more)), None))
+    assert why in ctl("drain", "catalog/catalog-a", "--wait", code=code).stderr
+
+
+def test_a_drain_that_is_finished_at_once_is_not_waited_for(ctl):
+    started(ctl, Channel(), shop.record("done"))
+    ctl("drain", "catalog/catalog-a", "--wait")
+
+
+def test_data_and_progress_do_not_mix(ctl):
+    started(ctl, Channel(shop.line(shop.record("done", [shop.step("deregister", "proven", shop.ECHO)])), None))
+    done = ctl("drain", "catalog/catalog-a", "--wait", "-o", "json")
+    assert json.loads(done.stdout)["state"] == "done"
+    assert "files no longer lists catalog-a" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_waiting_and_not_the_drain(ctl, number):
+    channel = Channel()
+    started(ctl, channel)
+    process = ctl.start("drain", "catalog/catalog-a", "--wait")
+    assert channel.opened.acquire(timeout=10)
+    process.send_signal(number)
+    _, err = ended(process, 130, 3)
+    assert f"interrupted; the drain of catalog/catalog-a goes on as {DRAIN}, in step deregister" in err
+    assert "Follow it: usherctl drain catalog/catalog-a --wait" in err
+    assert f"cancel {DRAIN}" in err
+    assert not ctl.admin.asked("POST", f"/v1/drains/{DRAIN}/cancel")
+
+
+def test_ctrl_c_before_usherd_has_answered_says_that_nobody_knows(ctl):
+    asked = Channel()
+    ctl.admin.on("POST", "/v1/drains", asked)
+    process = ctl.start("drain", "catalog/catalog-a", "--wait")
+    assert asked.opened.acquire(timeout=10)
+    process.send_signal(signal.SIGINT)
+    assert "it may have started: usherctl get drains catalog" in ended(process, 130, 3)[1]
+
+
+def test_giving_up_is_124_and_the_drain_goes_on(ctl):
+    started(ctl, Channel())
+    began = time.monotonic()
+    err = ctl("drain", "catalog/catalog-a", "--wait-timeout", "300ms", code=124).stderr
+    assert 0.25 < time.monotonic() - began < 5
+    assert f"gave up waiting after 300ms; the drain of catalog/catalog-a goes on as {DRAIN}" in err
+    assert "timeout" not in ctl.admin.asked("POST", "/v1/drains")[0].body
+
+
+def test_p5_the_waiting_goes_on_through_a_restart_of_usherd(ctl):
+    channel = Channel()
+    started(ctl, channel)
+    process = ctl.start("drain", "catalog/catalog-a", "--wait")
+    assert channel.opened.acquire(timeout=10)
+    ctl.admin.stop()
+    time.sleep(0.8)
+    ctl.admin.on("GET", f"/v1/drains/{DRAIN}", Channel(shop.line(shop.record("done", [shop.step("deregister", "proven", shop.ECHO)])), None))
+    ctl.admin.start()
+    out, _ = ended(process, 0)
+    assert out.count("usherd went away") == 1
+    assert out.count("usherd is back") == 1
+    assert "files no longer lists catalog-a" in out
+    assert len(ctl.admin.asked("POST", "/v1/drains")) == 1
+
+
+def test_ctrl_c_while_usherd_is_away(ctl):
+    channel = Channel()
+    started(ctl, channel)
+    process = ctl.start("drain", "catalog/catalog-a", "--wait")
+    assert channel.opened.acquire(timeout=10)
+    ctl.admin.stop()
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    ended(process, 130, 3)
+
+
+def test_a_drain_that_the_daemon_no_longer_knows_is_5(ctl):
+    started(ctl, Problem(404, "unknown_drain", f"there is no drain {DRAIN}"))
+    ctl("drain", "catalog/catalog-a", "--wait", code=5)
+
+
+def test_restore(ctl):
+    first = shop.record("running", [shop.step("probe", "active")], kind="restore")
+    started(ctl, Channel(shop.line(shop.record("done", [shop.step("probe", "proven", ("tcp", True, "answers"))], kind="restore")), None), first, path="/v1/restores")
+    out = ctl("restore", "catalog/catalog-a", "--wait", "--timeout", "30s").stdout
+    assert out.startswith(f"restore {DRAIN} of catalog/catalog-a has started\n")
+    assert ctl.admin.asked("POST", "/v1/restores")[0].body == {"service": "catalog", "endpoint": "catalog-a", "timeout": "30s"}
+
+
+def test_cancel_by_id_and_by_endpoint(ctl):
+    running = shop.record("running", [shop.step("propagation", "active")])
+    ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", running)
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record("done", id="d-done"), running]})
+    ctl.admin.on("POST", f"/v1/drains/{DRAIN}/cancel", (202, shop.record("cancelling")))
+    assert "is being cancelled" in ctl("cancel", DRAIN).stdout
+    assert "is being cancelled" in ctl("cancel", "catalog/catalog-a").stdout
+    assert ctl.daemon.requests[-1].query == {"service": "catalog", "endpoint": "catalog-a"}
+    assert len(ctl.admin.asked("POST", f"/v1/drains/{DRAIN}/cancel")) == 2
+
+    ctl.admin.on("GET", f"/v1/drains/{DRAIN}", Channel(shop.line(shop.record("cancelled")), None))
+    ctl("cancel", DRAIN, "--wait")
+    ctl.admin.on("GET", f"/v1/drains/{DRAIN}", Channel(shop.line(shop.record("done")), None))
+    assert "has ended as done, not as cancelled" in ctl("cancel", DRAIN, "--wait", code=1).stderr
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record("done")]})
+    assert "there is no running drain of catalog/catalog-a" in ctl("cancel", "catalog/catalog-a", code=5).stderr
+
+
+# ---- watch ----
+
+
+def read_lines(process, count, seconds=10):
+    text = b""
+    end = time.monotonic() + seconds
+    while text.count(b"\n") < count:
+        ready, _, _ = select.select([process.stdout], [], [], max(0, end - time.monotonic()))
+        assert ready, f"only {text}"
+        text += os.read(process.stdout.fileno(), 65536)
+    return text.decode().splitlines()
+
+
+def test_watch_tells_every_change(ctl):
+    channel = Channel({"type": "snapshot", "service": "catalog", "revision": 118, "freshness": shop.freshness(), "endpoints": [shop.endpoint("catalog-a")]})
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", channel)
+    process = ctl.start("watch", "catalog")
+    channel.put({"type": "update", "revision": 119, "freshness": shop.freshness(), "changed": [shop.endpoint("catalog-a", admin_state="draining")], "removed": ["catalog-b"]})
+    lines = read_lines(process, 5)
+    process.kill()
+    process.communicate()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  snapshot  revision 118  live, 1s old  1 endpoints", lines[0])
+    assert lines[1] == "          + catalog-a  10.0.0.5:8080  weight 1  ready"
+    assert lines[3] == "          ~ catalog-a  10.0.0.5:8080  weight 1  draining"
+    assert lines[4] == "          - catalog-b"
+
+
+def test_watch_json_gives_the_lines_as_they_are_and_resumes_after_a_restart(ctl):
+    first = b'{"type":  "snapshot", "service": "catalog", "revision": 118, "freshness": {}, "endpoints": []}\n'
+    second = b'{"type":  "bookmark", "revision": 120, "freshness": {}}\n'
+    channel = Channel(first)
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", channel)
+    process = ctl.start("watch", "catalog", "-o", "json")
+    assert read_lines(process, 1) == [first.decode().rstrip()]
+    ctl.daemon.stop()
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", Channel(second, b'{"type": "end", "code": "removed"}\n'))
+    time.sleep(0.3)
+    ctl.daemon.start()
+    out, err = ended(process, 5)
+    assert out.splitlines() == [second.decode().rstrip(), '{"type": "end", "code": "removed"}']
+    assert ctl.daemon.requests[-1].query == {"watch": "true", "revision": "118"}
+    assert err.count("usherd went away") == 1
+    assert "catalog is no longer in the configuration" in err
+
+
+def test_watch_of_what_is_not_there(ctl):
+    ctl("watch", "nope", code=5)
+    ctl.daemon.stop()
+    ctl("watch", "catalog", code=3)
+
+
+# ---- terminals ----
+
+
+def on_terminal(ctl, *arguments, columns=100, seconds=20, until=None, press=None, **env):
+    child, fd = pty.fork()
+    if child == 0:
+        os.execve(USHERCTL, [str(USHERCTL), *arguments], {**ctl.env, **env})
+    import fcntl
+    import struct
+    import termios
+
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
+    text = b""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ready, _, _ = select.select([fd], [], [], 0.1)
+        if ready:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            text += data
+        if until and press and until in text.decode(errors="replace"):
+            os.write(fd, press)
+            press = None
+    _, status = os.waitpid(child, 0)
+    os.close(fd)
+    return os.waitstatus_to_exitcode(status), text.decode(errors="replace")
+
+
+def test_colour_only_on_a_terminal_that_wants_it(ctl):
+    assert "\x1b[32m" in on_terminal(ctl, "get", "services")[1]
+    for arguments, env in ((["--no-color"], {}), ([], {"NO_COLOR": "1"}), ([], {"TERM": "dumb"})):
+        assert "\x1b" not in on_terminal(ctl, "get", "services", *arguments, **env)[1]
+    assert "\x1b" not in ctl("get", "services").stdout
+
+
+def test_drain_wait_draws_the_waiting_line_in_place(ctl):
+    channel = Channel()
+    started(ctl, channel)
+    channel.put(shop.line(shop.record("running", [shop.step("deregister", "active", ("registry_echo", False, "files still lists catalog-a"))])))
+
+    import threading
+
+    threading.Timer(0.7, lambda: (channel.put(shop.line(shop.record("done", [shop.step("deregister", "proven", shop.ECHO)]))), channel.end())).start()
+    code, text = on_terminal(ctl, "drain", "catalog/catalog-a", "--wait")
+    assert code == 0
+    assert text.count("\r\x1b[K") >= 2
+    assert "waiting    files still lists catalog-a" in text
+    assert text.split("\r\x1b[K")[-1].count("\n") == 2  # the step's end and the last line
+
+
+def test_ctrl_c_on_a_terminal(ctl):
+    started(ctl, Channel())
+    code, text = on_terminal(ctl, "drain", "catalog/catalog-a", "--wait", until="waiting", press=b"\x03")
+    assert code == 130
+    assert "goes on as" in text
+
+
+def test_top_on_a_terminal_is_live_until_q(ctl):
+    code, text = on_terminal(ctl, "top", until="picks/s", press=b"q")
+    assert code == 0
+    assert text.startswith("\x1b[?1049h") and text.endswith("\x1b[?1049l")
+    assert "0 picks/s" in text
+    code, text = on_terminal(ctl, "top", until="catalog", press=b"\x03")
+    assert code == 130
+    assert text.endswith("\x1b[?1049l")
+
+
+# ---- completion ----
+
+
+def complete(ctl, *words, **env):
+    return ctl("__complete", *words, **env).stdout.split()
+
+
+def test_completion_knows_verbs_options_and_names(ctl):
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record(), shop.record("done", id="d-old")]})
+    assert complete(ctl, "re") == ["restore", "reload"]
+    assert "services" in complete(ctl, "get", "")
+    assert complete(ctl, "get", "services", "") == ["catalog", "orders", "search", "basket"]
+    assert complete(ctl, "pick", "ca") == ["catalog"]
+    assert complete(ctl, "pick", "catalog", "") == []
+    assert complete(ctl, "drain", "ca") == ["catalog/"]
+    assert complete(ctl, "drain", "catalog/") == ["catalog/catalog-a", "catalog/catalog-b", "catalog/catalog-c"]
+    assert complete(ctl, "-o", "json", "drain", "--reason", "x", "catalog/catalog-b") == ["catalog/catalog-b"]
+    assert complete(ctl, "cancel", "") == [DRAIN, "catalog/catalog-a"]
+    assert complete(ctl, "describe", "plugin", "") == ["file", "old"]
+    assert complete(ctl, "drain", "--order", "") == ["serve_stale", "refuse_first"]
+    assert complete(ctl, "-o", "") == ["table", "wide", "json", "yaml"]
+    assert "--timeout" in complete(ctl, "drain", "--t")
+    assert "--timeout" not in complete(ctl, "pick", "c", "--")
+    assert complete(ctl, "check", "") == [":files"]
+    assert complete(ctl, "completion", "") == ["bash", "zsh", "fish"]
+
+
+def test_completion_is_quick_and_silent_without_a_daemon(ctl):
+    ctl.daemon.on("GET", "/v1/services", lambda request: time.sleep(20))
+    began = time.monotonic()
+    done = ctl("__complete", "pick", "")
+    assert (done.stdout, done.stderr) == ("", "")
+    assert time.monotonic() - began < 2
+    ctl.daemon.stop()
+    done = ctl("__complete", "pick", "")
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def in_bash(ctl, line):
+    script = r"""
+source <(usherctl completion bash)
+COMP_LINE="$1"; COMP_POINT=${#1}
+words=()
+# as bash does: the breaks of COMP_WORDBREAKS are words of their own
+while [[ "$1" =~ ^([[:space:]]*)([^[:space:]:=]+|[:=]+)(.*)$ ]]; do words+=("${BASH_REMATCH[2]}"); set -- "${BASH_REMATCH[3]}"; done
+case "$COMP_LINE" in *[[:space:]]|*[:=]) words+=("");; esac
+COMP_WORDS=("${words[@]}"); COMP_CWORD=$((${#words[@]} - 1))
+_usherctl usherctl "${words[-1]}" ""
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", line], capture_output=True, text=True, env=ctl.env, timeout=30)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+def test_bash_completion(ctl):
+    assert in_bash(ctl, "usherctl dr") == ["drain"]
+    assert in_bash(ctl, "usherctl drain catalog/") == ["catalog/catalog-a", "catalog/catalog-b", "catalog/catalog-c"]
+    assert in_bash(ctl, "usherctl pick ") == ["catalog", "orders", "search", "basket"]
+    assert in_bash(ctl, "usherctl -o j") == ["json"]
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", {"service": "catalog", "endpoints": [{"id": "10.0.0.5:8080"}, {"id": "10.0.0.5:8081"}]})
+    assert in_bash(ctl, "usherctl drain catalog/10.0.0.5:80") == ["8080", "8081"]
+
+
+def test_bash_completes_at_a_real_prompt(ctl):
+    child, fd = pty.fork()
+    if child == 0:
+        os.execve("/bin/bash", ["bash", "--norc", "--noprofile", "-i"], {**ctl.env, "PS1": "$ "})
+    os.write(fd, b"source <(usherctl completion bash); echo ready\n")
+    text = b""
+    sent = False
+    end = time.monotonic() + 15
+    while time.monotonic() < end and b"catalog-a --wait" not in text.replace(b"\x07", b""):
+        if select.select([fd], [], [], 0.1)[0]:
+            text += os.read(fd, 65536)
+        if not sent and text.count(b"ready") > 1:
+            os.write(fd, b"usherctl drain cat\tcatalog-a\t--wa\t")
+            sent = True
+    os.write(fd, b"\x03exit\n")
+    os.close(fd)
+    os.waitpid(child, 0)
+    assert b"catalog/catalog-a --wait" in text.replace(b"\x07", b"")
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish here")
+def test_fish_completion(ctl):
+    def in_fish(line):
+        done = subprocess.run(
+            ["fish", "--no-config", "-c", f"usherctl completion fish | source; complete -C '{line}'"], capture_output=True, text=True, env=ctl.env, timeout=30
+        )
+        return sorted(line.split("\t")[0] for line in done.stdout.splitlines())
+
+    assert in_fish("usherctl dr") == ["drain"]
+    assert in_fish("usherctl drain catalog/") == ["catalog/catalog-a", "catalog/catalog-b", "catalog/catalog-c"]
+    assert "orders" in in_fish("usherctl pick ")
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="there is no zsh here")
+def test_zsh_completes_at_a_real_prompt(ctl):
+    folder = ctl.folder / "zsh"
+    folder.mkdir()
+    (folder / "_usherctl").write_text(ctl("completion", "zsh").stdout)
+    child, fd = pty.fork()
+    if child == 0:
+        os.execve(shutil.which("zsh"), ["zsh", "-f", "-i"], {**ctl.env, "PS1": "$ "})
+    os.write(fd, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -D -u; echo rea''dy\n".encode())
+    text = b""
+    sent = False
+    end = time.monotonic() + 20
+    while time.monotonic() < end and b"--wait-timeout" not in text:
+        if select.select([fd], [], [], 0.1)[0]:
+            text += os.read(fd, 65536)
+        if not sent and b"ready\r\n" in text:
+            os.write(fd, b"usherctl drain cat\tcatalog-a --wait-\t")
+            sent = True
+    os.write(fd, b"\x03exit\n")
+    os.close(fd)
+    os.waitpid(child, 0)
+    assert b"--wait-timeout" in text
