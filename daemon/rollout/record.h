@@ -12,7 +12,9 @@
 #include "config.h"
 
 #define DRAIN_ID_MAX       40
-#define DRAIN_EVIDENCE_MAX 32 /* of one step; the oldest go */
+#define DRAIN_EVIDENCE_MAX 32   /* of one step; the oldest go */
+#define DRAIN_STEPS_MAX    16   /* of one record: there, and the way back */
+#define DRAIN_TEXT_MAX     1024 /* bytes of a reason, a requester or a text of evidence */
 
 enum rollout_kind {
 	ROLLOUT_DRAIN,
@@ -29,6 +31,8 @@ enum drain_state {
 	DRAIN_FAILED,
 };
 const char *drain_state_to_string(enum drain_state state);
+const char *rollout_kind_to_string(enum rollout_kind kind);
+const char *drain_order_to_string(enum drain_order order);
 
 enum drain_step {
 	STEP_REQUESTED,
@@ -37,7 +41,8 @@ enum drain_step {
 	STEP_PROPAGATION,
 	STEP_IN_FLIGHT,
 	STEP_CLOSE,
-	STEP_PROBE, /* restore, and the way back of a cancelled drain */
+	STEP_OPEN,  /* restore, and the way back of a cancelled drain, where an open hook is set */
+	STEP_PROBE, /* ... and from here on, in any case */
 	STEP_REGISTER,
 	STEP_OBSERVED,
 	STEP_RAMP,
@@ -55,9 +60,11 @@ enum step_state {
 	STEP_FORCED,  /* its budget was spent and the policy is continue */
 	STEP_FAILED,
 };
+const char *step_state_to_string(enum step_state state);
 
 struct evidence {
-	char *kind;  /* registry_echo, consumers, external_caches, tcp, reports, quiet, hook, ... */
+	char *kind;  /* registry, registry_echo, consumers, external_caches, tcp, reports, quiet,
+			hook, probe, ramp, disk, plan */
 	bool proven; /* false: assumed, or missing */
 	char *text;  /* "3 of 3 consumers have read revision 118" */
 	uint64_t wall_usec;
@@ -67,7 +74,8 @@ struct step_record {
 	enum drain_step step;
 	enum step_state state;
 	uint64_t started_wall_usec, finished_wall_usec;
-	uint64_t revision; /* in force when it began */
+	uint64_t deadline_wall_usec; /* of its budget; 0: it waits for nothing */
+	uint64_t revision;           /* in force when it began */
 	unsigned attempts; /* of its act; more than 1 when a crash fell inside, or it was retried */
 	struct evidence *evidence;
 	size_t evidence_count;
@@ -79,6 +87,7 @@ struct drain_record {
 	enum drain_state state;
 	char *service;
 	char *endpoint; /* id */
+	char *source;   /* the configured source it was taken from; NULL: none known */
 	char *uid;      /* of the incarnation it is about; NULL */
 	char *reason;
 	char *requested_by;            /* "root (uid 0, pid 4711)" */
@@ -97,8 +106,36 @@ struct drain_record {
 	char *failure;  /* why, and the way back; NULL */
 };
 
+/* Make a text that can be rendered: what is no UTF-8 becomes '?'. In place. */
+void drain_text_clean(char *text);
+
 void drain_record_done(struct drain_record *record);
-/* NULL when out of memory. */
+bool drain_record_finished(const struct drain_record *record);
+/* The step that runs, or the last one. A record has at least one. */
+struct step_record *drain_record_current(const struct drain_record *record);
+/* The last step of that kind, or NULL. */
+struct step_record *drain_record_find(const struct drain_record *record, enum drain_step step);
+/* Append a pending step. Errors: E2BIG, ENOMEM. */
+int drain_record_add_step(struct drain_record *record, enum drain_step step);
+/* Drop the steps from that index on. */
+void drain_record_cut_steps(struct drain_record *record, size_t count);
+
+/* Make it pending again, as if it had not begun. */
+void step_record_reset(struct step_record *step);
+
+/* Say what is known: replaces the step's last word of that kind. > 0 when it was another word.
+ * Errors: ENOMEM. */
+__attribute__((format(printf, 5, 6))) int step_record_note(struct step_record *step,
+		const char *kind, bool proven, uint64_t wall_usec, const char *format, ...);
+/* Say what happened: always one more. Errors: ENOMEM. */
+__attribute__((format(printf, 5, 6))) int step_record_append(struct step_record *step,
+		const char *kind, bool proven, uint64_t wall_usec, const char *format, ...);
+/* The last evidence of that kind, or NULL. */
+const struct evidence *step_record_find(const struct step_record *step, const char *kind);
+
+/* In record-json.c. NULL when out of memory. */
 json_t *drain_record_to_json(const struct drain_record *record);
+/* Unknown members are ignored, so that an older usherd reads a newer one's record. Errors: EBADMSG
+ * (the message names the member), ENOMEM. */
 int drain_record_from_json(
 		const json_t *json, struct drain_record *ret, struct usher_error *reterr);

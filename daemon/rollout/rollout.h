@@ -11,6 +11,10 @@
 
 struct rollout;
 
+#define ROLLOUT_RUNNING_MAX 1000                        /* at once */
+#define ROLLOUT_KEPT_MAX    500                         /* finished ones, for listing */
+#define ROLLOUT_KEPT_USEC   (7 * UINT64_C(86400000000)) /* since they finished */
+
 /* What the consumers have read: asked of the floor above. */
 struct consumer_evidence {
 	unsigned connected; /* consumers that know the service */
@@ -34,8 +38,9 @@ struct rollout_above {
 
 int rollout_new(sd_event *event, struct directory *directory, struct worker *worker,
 		struct rollout **ret);
-struct rollout *rollout_free(
-		struct rollout *r); /* running drains stay on disk, to go on after a restart */
+/* Running drains stay on disk, to go on after a restart. Hooks that run are ended. When the loop
+ * turns no more for the store and the directory: neither may call back afterwards. NULL is fine. */
+struct rollout *rollout_free(struct rollout *r);
 void rollout_set_store(struct rollout *r, struct store *store);
 void rollout_set_above(struct rollout *r, const struct rollout_above *above, void *userdata);
 /* From the store, before rollout_start(). */
@@ -67,6 +72,10 @@ int rollout_restore(struct rollout *r, const struct drain_request *request,
  * finished; how). */
 int rollout_cancel(struct rollout *r, const char *id, const struct drain_record **ret,
 		struct usher_error *reterr);
+
+/* A consumer was seen to use an endpoint by a choice older than its removal. */
+void rollout_note_stale_pick(
+		struct rollout *r, const char *service, const char *endpoint, uint64_t wall_usec);
 
 const struct drain_record *rollout_find(struct rollout *r, const char *id);
 size_t rollout_count(const struct rollout *r);
