@@ -1,0 +1,375 @@
+/* A hook that runs a command. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+
+#include "clock.h"
+#include "hook-kind.h"
+#include "log.h"
+#include "ownership.h"
+
+extern char **environ;
+
+#define VARIABLES 10 /* of ours */
+
+struct hook_exec {
+	struct hook hook;
+	pid_t pid; /* 0: it is over and reaped */
+	int pidfd;
+	int output;
+	bool timed_out;
+	uint64_t started_usec, timeout_usec;
+	size_t logged; /* bytes of its output */
+	char line[HOOK_LINE_MAX];
+	size_t line_length;
+	sd_event_source *exit_source, *output_source, *timeout_source;
+};
+
+/* ---- its output ---- */
+
+static void log_line(struct hook_exec *exec)
+{
+	const struct hook *hook = &exec->hook;
+
+	if (exec->line_length == 0)
+		return;
+	exec->line[exec->line_length] = '\0';
+	log_info(FIELDS(.value[LOG_SERVICE] = hook->service, .value[LOG_ENDPOINT] = hook->endpoint,
+				 .value[LOG_DRAIN] = hook->drain),
+			"%s hook of %s/%s: %s", hook->step, hook->service, hook->endpoint,
+			exec->line);
+	exec->line_length = 0;
+}
+
+static void take_output(struct hook_exec *exec, const char *data, size_t size)
+{
+	for (size_t i = 0; i < size && exec->logged < HOOK_OUTPUT_MAX; i++) {
+		if (data[i] == '\n' || exec->line_length == sizeof(exec->line) - 1)
+			log_line(exec);
+		if (data[i] != '\n')
+			exec->line[exec->line_length++] = data[i];
+		if (++exec->logged == HOOK_OUTPUT_MAX) {
+			log_line(exec);
+			log_info(NULL, "%s hook of %s/%s: the rest of its output is dropped",
+					exec->hook.step, exec->hook.service, exec->hook.endpoint);
+		}
+	}
+}
+
+/* False: there is no more. */
+static bool read_output(struct hook_exec *exec)
+{
+	char buffer[4096];
+	ssize_t size;
+
+	size = read(exec->output, buffer, sizeof(buffer));
+	if (size > 0)
+		take_output(exec, buffer, (size_t) size);
+	return size > 0 || (size < 0 && errno == EINTR);
+}
+
+static int exec_on_output(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct hook_exec *exec = userdata;
+
+	(void) fd;
+	if (!read_output(exec) && (events & EPOLLHUP))
+		(void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	return 0;
+}
+
+/* ---- its end ---- */
+
+static void say_end(const struct hook_exec *exec, int status, char *ret, size_t size)
+{
+	char took[USHER_DURATION_TEXT_MAX];
+	uint64_t usec = clock_boot_usec() - exec->started_usec;
+
+	(void) usher_duration_format(usec - usec % USEC_PER_MSEC, took);
+	if (exec->timed_out)
+		(void) snprintf(ret, size, "killed after its timeout of %s", took);
+	else if (WIFSIGNALED(status))
+		(void) snprintf(ret, size, "ended by SIG%s after %s",
+				sigabbrev_np(WTERMSIG(status)), took);
+	else
+		(void) snprintf(ret, size, "exit status %d after %s", WEXITSTATUS(status), took);
+}
+
+static int exec_on_exit(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct hook_exec *exec = userdata;
+	char text[128];
+	int status = 0, r;
+
+	(void) fd;
+	(void) events;
+	if (waitpid(exec->pid, &status, WNOHANG) <= 0)
+		return 0;
+
+	exec->pid = 0;
+	(void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	(void) sd_event_source_set_enabled(exec->timeout_source, SD_EVENT_OFF);
+	(void) sd_event_source_set_enabled(exec->output_source, SD_EVENT_OFF);
+	for (unsigned i = 0; i < 2 * HOOK_OUTPUT_MAX / 4096 && read_output(exec); i++)
+		;
+	log_line(exec);
+
+	r = exec->timed_out ? -ETIMEDOUT : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
+	say_end(exec, status, text, sizeof(text));
+	hook_finish(&exec->hook, r, text);
+	return 0;
+}
+
+static int exec_on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct hook_exec *exec = userdata;
+
+	(void) source;
+	(void) usec;
+	exec->timed_out = true;
+	if (exec->pid > 0)
+		(void) kill(-exec->pid, SIGKILL);
+	return 0;
+}
+
+static void exec_release(struct hook *hook)
+{
+	struct hook_exec *exec = (struct hook_exec *) hook;
+
+	(void) sd_event_source_disable_unref(exec->exit_source);
+	(void) sd_event_source_disable_unref(exec->output_source);
+	(void) sd_event_source_disable_unref(exec->timeout_source);
+	if (exec->pid > 0) {
+		(void) kill(-exec->pid, SIGKILL);
+		(void) waitpid(exec->pid, NULL, 0);
+	}
+	closep(&exec->pidfd);
+	closep(&exec->output);
+	free(exec);
+}
+
+/* ---- its start ---- */
+
+static inline void strings_freep(char ***strings)
+{
+	for (char **s = *strings; s && *s; s++)
+		free(*s);
+	free(*strings);
+}
+
+/* What is the daemon's own business. */
+static bool is_private(const char *variable)
+{
+	static const char *const prefixes[] = { "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "USHER_",
+		"JOURNAL_STREAM=", "MANAGERPID=", "INVOCATION_ID=" };
+
+	for (size_t i = 0; i < ELEMENTS(prefixes); i++)
+		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+__attribute__((format(printf, 3, 4))) static int add_string(
+		char **strings, size_t *count, const char *format, ...)
+{
+	va_list ap;
+	char *text;
+	int r;
+
+	va_start(ap, format);
+	r = vasprintf(&text, format, ap);
+	va_end(ap);
+	if (r < 0)
+		return -ENOMEM;
+	strings[(*count)++] = text;
+	return 0;
+}
+
+static int add_own_variables(char **env, size_t *count, const struct hook_call *call)
+{
+	struct usher_endpoint e;
+	int r;
+
+	usher_endpoints_get(call->endpoint, 0, &e);
+	r = add_string(env, count, "USHER_TOKEN=%s", call->token);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_DRAIN=%s", call->drain);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_SERVICE=%s", call->service);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_ENDPOINT=%s", e.id);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_ADDRESS=%s", e.address);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_PORT=%u", (unsigned) e.port);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_UID=%s", e.uid ? e.uid : "");
+	if (r >= 0)
+		r = add_string(env, count, "USHER_STEP=%s", call->step);
+	if (r >= 0)
+		r = add_string(env, count, "USHER_READY=%s", call->ready ? "true" : "false");
+	if (r >= 0)
+		r = add_string(env, count, "USHER_ATTEMPT=%u", call->attempt);
+	return r;
+}
+
+static int make_environment(const struct hook_call *call, char ***ret)
+{
+	cleanup(strings_freep) char **env = NULL;
+	size_t inherited = 0, count = 0;
+	int r = 0;
+
+	while (environ[inherited])
+		inherited++;
+	env = calloc(inherited + VARIABLES + 1, sizeof(*env));
+	if (!env)
+		return -ENOMEM;
+	for (size_t i = 0; i < inherited && r >= 0; i++)
+		if (!is_private(environ[i]))
+			r = add_string(env, &count, "%s", environ[i]);
+	if (r >= 0)
+		r = add_own_variables(env, &count, call);
+	if (r < 0)
+		return r;
+
+	*ret = take(env);
+	return 0;
+}
+
+static int make_arguments(const struct hook_call *call, char ***ret, struct usher_error *reterr)
+{
+	cleanup(strings_freep) char **argv = NULL;
+	size_t count = 0;
+	int r;
+
+	while (call->config->command[count])
+		count++;
+	argv = calloc(count + 1, sizeof(*argv));
+	if (!argv)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		r = hook_expand(call->config->command[i], call, false, &argv[i], reterr);
+		if (r < 0)
+			return r;
+	}
+	*ret = take(argv);
+	return 0;
+}
+
+static void set_attributes(posix_spawnattr_t *attr)
+{
+	sigset_t none, all;
+
+	(void) sigemptyset(&none);
+	(void) sigfillset(&all);
+	(void) posix_spawnattr_setpgroup(attr, 0);
+	(void) posix_spawnattr_setsigmask(attr, &none);
+	(void) posix_spawnattr_setsigdefault(attr, &all);
+	(void) posix_spawnattr_setflags(attr,
+			POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+static int spawn(char **argv, char **env, int output, pid_t *ret)
+{
+	posix_spawn_file_actions_t actions;
+	posix_spawnattr_t attr;
+	int fault;
+
+	if (posix_spawn_file_actions_init(&actions) != 0)
+		return -ENOMEM;
+	if (posix_spawnattr_init(&attr) != 0) {
+		(void) posix_spawn_file_actions_destroy(&actions);
+		return -ENOMEM;
+	}
+	set_attributes(&attr);
+
+	fault = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	if (fault == 0)
+		fault = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+	if (fault == 0)
+		fault = posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+	if (fault == 0)
+		fault = posix_spawnp(ret, argv[0], &actions, &attr, argv, env);
+
+	(void) posix_spawnattr_destroy(&attr);
+	(void) posix_spawn_file_actions_destroy(&actions);
+	return -fault;
+}
+
+static int exec_watch(struct hook_exec *exec, sd_event *event)
+{
+	int r;
+
+	exec->pidfd = pidfd_open(exec->pid, 0);
+	if (exec->pidfd < 0)
+		return -errno;
+	r = sd_event_add_io(event, &exec->exit_source, exec->pidfd, EPOLLIN, exec_on_exit, exec);
+	if (r >= 0)
+		r = sd_event_add_io(event, &exec->output_source, exec->output, EPOLLIN,
+				exec_on_output, exec);
+	if (r >= 0)
+		r = sd_event_add_time_relative(event, &exec->timeout_source, CLOCK_BOOTTIME,
+				exec->timeout_usec, 10 * USEC_PER_MSEC, exec_on_timeout, exec);
+	return r;
+}
+
+static int exec_spawn(
+		struct hook_exec *exec, const struct hook_call *call, struct usher_error *reterr)
+{
+	cleanup(strings_freep) char **argv = NULL;
+	cleanup(strings_freep) char **env = NULL;
+	autoclose int output = -1;
+	int ends[2], r;
+
+	r = make_arguments(call, &argv, reterr);
+	if (r >= 0)
+		r = make_environment(call, &env);
+	if (r < 0)
+		return r;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	exec->output = ends[0];
+	output = ends[1];
+	if (fcntl(exec->output, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+
+	r = spawn(argv, env, output, &exec->pid);
+	if (r < 0)
+		return usher_error_set(
+				reterr, r, "cannot run %s: %s", argv[0], strerrordesc_np(-r));
+	return 0;
+}
+
+int hook_exec_start(struct hook_host *host, const struct hook_call *call, struct hook **ret,
+		struct usher_error *reterr)
+{
+	struct hook_exec *exec = calloc(1, sizeof(*exec));
+	int r;
+
+	if (!exec)
+		return -ENOMEM;
+	*exec = (struct hook_exec){ .hook = { .release = exec_release },
+		.pidfd = -1,
+		.output = -1,
+		.started_usec = clock_boot_usec(),
+		.timeout_usec = call->config->timeout_usec };
+
+	r = exec_spawn(exec, call, reterr);
+	if (r >= 0)
+		r = exec_watch(exec, host->event);
+	if (r < 0) {
+		exec_release(&exec->hook);
+		return r;
+	}
+	*ret = &exec->hook;
+	return 0;
+}
