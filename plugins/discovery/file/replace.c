@@ -18,7 +18,8 @@
 
 static int explain(struct usher_error *reterr, int code, const char *what, const char *path)
 {
-	switch (-code) {
+	errno = -code;
+	switch (errno) {
 	case EROFS:
 		return usher_error_set(reterr, code,
 				"%s: %s: the file system is read-only; put the file where usherd may "
@@ -35,7 +36,7 @@ static int explain(struct usher_error *reterr, int code, const char *what, const
 		return usher_error_set(reterr, code,
 				"%s: %s: the disk is full; the file is as it was", path, what);
 	default:
-		return usher_error_set(reterr, code, "%s: %s: %s", path, what, strerror(-code));
+		return usher_error_set(reterr, code, "%s: %s: %m", path, what);
 	}
 }
 
