@@ -5,6 +5,7 @@
 
 #include "api.h"
 #include "inside.h"
+#include "peer.h"
 #include "problem.h"
 #include "reload-wait.h"
 #include "render.h"
@@ -74,14 +75,18 @@ static void reload_on_done(void *userdata, int r, const char *reason)
 	request_resume(w->request);
 }
 
-void reload_waits_cancel(struct server *s)
+void reload_waits_cancel(struct server *s, const struct door *door)
 {
-	while (s->reload_waits) {
-		struct reload_wait *w = s->reload_waits;
+	struct reload_wait *next;
 
+	for (struct reload_wait *w = s->reload_waits; w; w = next) {
+		next = w->next;
+		if (w->request->peer->door != door)
+			continue;
 		reload_wait_unlink(w);
 		w->r = usher_error_set(&w->error, -ECANCELED, "usherd stops");
-		request_resume(w->request);
+		if (w->request->suspended)
+			request_resume(w->request);
 	}
 }
 

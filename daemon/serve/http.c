@@ -1,6 +1,7 @@
 #include "http.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -110,29 +111,64 @@ static void http_on_completed(void *userdata, struct MHD_Connection *connection,
 	*state = NULL;
 }
 
+static size_t door_limit(enum server_door which)
+{
+	static const size_t limits[] = {
+		[DOOR_CONSUMER] = HTTP_CONSUMER_MAX,
+		[DOOR_ADMIN] = HTTP_ADMIN_MAX,
+		[DOOR_HTTP] = HTTP_OPEN_MAX,
+	};
+
+	return limits[which];
+}
+
+/* Without memory for the peer its requests are cut off: see http_on_request(). */
+static void meet(struct door *door, struct MHD_Connection *connection, void **state)
+{
+	const union MHD_ConnectionInfo *info =
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	bool over_limit = door->http.connections++ >= door_limit(door->which);
+	struct peer *peer = info ? peer_new(door, connection, info->connect_fd, over_limit) : NULL;
+
+	*state = peer;
+	if (door->http.starved && !door->http.nudging) {
+		log_info(NULL, "Accepting connections on %s again", door->path);
+		door->http.starved = false;
+	}
+	if (door->which == DOOR_HTTP)
+		(void) MHD_set_connection_option(
+				connection, MHD_CONNECTION_OPTION_TIMEOUT, HTTP_OPEN_TIMEOUT);
+}
+
 static void http_on_connection(void *userdata, struct MHD_Connection *connection, void **state,
 		enum MHD_ConnectionNotificationCode code)
 {
-	struct server *s = userdata;
-	struct peer *peer = *state;
+	struct door *door = userdata;
 
 	switch (code) {
 	case MHD_CONNECTION_NOTIFY_STARTED:
-		*state = take(s->admitting);
-		((struct peer *) *state)->connection = connection;
+		meet(door, connection, state);
 		break;
 	case MHD_CONNECTION_NOTIFY_CLOSED:
-		s->connections[peer->door]--;
-		*state = peer_free(peer);
+		door->http.connections--;
+		*state = peer_free(*state);
 		break;
 	}
 }
 
+/* The only sign of a failed accept(). */
+static bool says_out_of_descriptors(const char *format)
+{
+	return strstr(format, "system resource limit");
+}
+
 static void http_on_log(void *userdata, const char *format, va_list args)
 {
+	struct door *door = userdata;
 	char line[512];
 
-	(void) userdata;
+	if (says_out_of_descriptors(format))
+		door->http.starved_again = true;
 	if (log_priority() < LOG_DEBUG)
 		return;
 #pragma GCC diagnostic push
@@ -143,77 +179,98 @@ static void http_on_log(void *userdata, const char *format, va_list args)
 	log_debug(NULL, "libmicrohttpd: %s", line);
 }
 
-static size_t door_limit(enum server_door door)
+void http_run_soon(struct http *http)
 {
-	static const size_t limits[] = {
-		[DOOR_CONSUMER] = HTTP_CONNECTIONS_MAX,
-		[DOOR_ADMIN] = HTTP_ADMIN_MAX,
-		[DOOR_HTTP] = HTTP_OPEN_MAX,
-	};
-
-	return limits[door];
-}
-
-void http_admit(struct server *s, struct door *door, int fd)
-{
-	/* A client of a Unix socket has no address; libmicrohttpd wants one, and keeps a copy. */
-	static const struct sockaddr nobody = { .sa_family = AF_UNIX };
-	size_t limit = door_limit(door->which);
-	struct peer *peer = NULL;
-
-	if (s->connections[door->which] < limit + HTTP_OVER_MAX)
-		peer = peer_new(s, door, fd, s->connections[door->which] >= limit);
-	if (!peer) {
-		(void) close(fd);
-		return;
-	}
-	s->admitting = peer;
-	s->connections[door->which]++;
-	/* Takes the descriptor in any case, and the peer once it has told us of the connection. */
-	if (MHD_add_connection(s->http, fd, &nobody, sizeof(nobody)) == MHD_NO) {
-		if (!s->admitting)
-			return;
-		s->connections[door->which]--;
-		s->admitting = peer_free(peer);
-		return;
-	}
-	if (door->which == DOOR_HTTP)
-		(void) MHD_set_connection_option(
-				peer->connection, MHD_CONNECTION_OPTION_TIMEOUT, HTTP_OPEN_TIMEOUT);
-}
-
-void http_run_soon(struct server *s)
-{
-	(void) sd_event_source_set_enabled(s->http_again, SD_EVENT_ONESHOT);
+	(void) sd_event_source_set_enabled(http->again, SD_EVENT_ONESHOT);
 }
 
 /* What is left to do after a run: again now, later, or when something comes. */
-static void arm(struct server *s, bool busy)
+static void arm(struct http *http, bool busy)
 {
 	MHD_UNSIGNED_LONG_LONG msec = 0;
 
-	if (!busy && MHD_get_timeout(s->http, &msec) == MHD_NO) {
-		(void) sd_event_source_set_enabled(s->http_later, SD_EVENT_OFF);
+	if (!busy && MHD_get_timeout(http->daemon, &msec) == MHD_NO) {
+		(void) sd_event_source_set_enabled(http->later, SD_EVENT_OFF);
 		return;
 	}
 	if (busy || msec == 0) {
-		http_run_soon(s);
+		http_run_soon(http);
 		return;
 	}
-	(void) sd_event_source_set_time(s->http_later, clock_boot_usec() + msec * USEC_PER_MSEC);
-	(void) sd_event_source_set_enabled(s->http_later, SD_EVENT_ONESHOT);
+	(void) sd_event_source_set_time(http->later, clock_boot_usec() + msec * USEC_PER_MSEC);
+	(void) sd_event_source_set_enabled(http->later, SD_EVENT_ONESHOT);
 }
 
-void http_run(struct server *s)
+/* A connection that closes at once: libmicrohttpd, which could not accept, tries again only after
+ * one has closed. */
+static void nudge(struct http *http)
+{
+	static const struct sockaddr nobody = { .sa_family = AF_UNIX };
+	int fd;
+
+	if (http->connections == 0)
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	http->nudging = true;
+	(void) MHD_add_connection(http->daemon, fd, &nobody, sizeof(nobody));
+	http->nudging = false;
+	http_run_soon(http);
+}
+
+static void rest(struct http *http)
+{
+	http->starved_again = false;
+	if (http->reserve >= 0) {
+		(void) close(take_fd(http->reserve));
+		nudge(http);
+		return;
+	}
+	if (!http->starved)
+		log_warning(NULL,
+				"Cannot accept connections on %s: too many open files; trying again every %u ms until it works",
+				http->door->path, (unsigned) (HTTP_REST_USEC / USEC_PER_MSEC));
+	http->starved = true;
+	/* Alone, it would try without a pause. */
+	if (http->connections == 0)
+		(void) sd_event_source_set_enabled(http->ready, SD_EVENT_OFF);
+	(void) sd_event_source_set_time_relative(http->rested, HTTP_REST_USEC);
+	(void) sd_event_source_set_enabled(http->rested, SD_EVENT_ONESHOT);
+}
+
+static int spare_descriptor(void)
+{
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void run(struct http *http)
 {
 	MHD_UNSIGNED_LONG_LONG msec;
 	bool busy = true;
 
 	for (unsigned i = 0; busy && i < HTTP_RUNS_A_TURN; i++) {
-		(void) MHD_run(s->http);
-		busy = MHD_get_timeout(s->http, &msec) == MHD_YES && msec == 0;
+		(void) MHD_run(http->daemon);
+		busy = MHD_get_timeout(http->daemon, &msec) == MHD_YES && msec == 0;
 	}
-	arm(s, busy);
+	arm(http, busy);
+	if (http->starved_again)
+		rest(http);
+	else if (http->door->which == DOOR_ADMIN && http->reserve < 0)
+		http->reserve = spare_descriptor();
+	if (http->connections == 0)
+		server_door_emptied(http->door);
+}
+
+static int http_on_rested(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	struct http *http = userdata;
+
+	(void) source;
+	(void) usec;
+	(void) sd_event_source_set_enabled(http->ready, SD_EVENT_ON);
+	nudge(http);
+	return 0;
 }
 
 static int http_on_ready(sd_event_source *source, int fd, uint32_t events, void *userdata)
@@ -221,14 +278,14 @@ static int http_on_ready(sd_event_source *source, int fd, uint32_t events, void 
 	(void) source;
 	(void) fd;
 	(void) events;
-	http_run(userdata);
+	run(userdata);
 	return 0;
 }
 
 static int http_on_again(sd_event_source *source, void *userdata)
 {
 	(void) source;
-	http_run(userdata);
+	run(userdata);
 	return 0;
 }
 
@@ -236,65 +293,84 @@ static int http_on_later(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	(void) source;
 	(void) usec;
-	http_run(userdata);
+	run(userdata);
 	return 0;
 }
 
-static int add_sources(struct server *s)
+static int add_sources(struct http *http)
 {
-	const union MHD_DaemonInfo *info = MHD_get_daemon_info(s->http, MHD_DAEMON_INFO_EPOLL_FD);
+	sd_event *event = http->door->server->event;
+	const union MHD_DaemonInfo *info =
+			MHD_get_daemon_info(http->daemon, MHD_DAEMON_INFO_EPOLL_FD);
 	int r;
 
 	if (!info)
 		return -ENOTSUP;
-	r = sd_event_add_io(s->event, &s->http_ready, info->epoll_fd, EPOLLIN, http_on_ready, s);
+	r = sd_event_add_io(event, &http->ready, info->epoll_fd, EPOLLIN, http_on_ready, http);
 	if (r < 0)
 		return r;
-	r = sd_event_add_defer(s->event, &s->http_again, http_on_again, s);
+	r = sd_event_add_defer(event, &http->again, http_on_again, http);
 	if (r < 0)
 		return r;
-	(void) sd_event_source_set_enabled(s->http_again, SD_EVENT_OFF);
-	r = sd_event_add_time(s->event, &s->http_later, CLOCK_BOOTTIME, 0, 0, http_on_later, s);
+	(void) sd_event_source_set_enabled(http->again, SD_EVENT_ONESHOT);
+	r = sd_event_add_time(event, &http->later, CLOCK_BOOTTIME, 0, 0, http_on_later, http);
 	if (r < 0)
 		return r;
-	return sd_event_source_set_enabled(s->http_later, SD_EVENT_OFF);
+	(void) sd_event_source_set_enabled(http->later, SD_EVENT_OFF);
+	r = sd_event_add_time(event, &http->rested, CLOCK_BOOTTIME, 0, 0, http_on_rested, http);
+	if (r < 0)
+		return r;
+	return sd_event_source_set_enabled(http->rested, SD_EVENT_OFF);
 }
 
-int http_start(struct server *s)
+void http_init(struct http *http)
 {
-	const unsigned limit = HTTP_CONNECTIONS_MAX + HTTP_ADMIN_MAX + HTTP_OPEN_MAX +
-			DOOR_MAX * HTTP_OVER_MAX;
+	*http = (struct http){ .reserve = -1 };
+}
 
-	s->http = MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET |
-					MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG,
-			0, NULL, NULL, http_on_request, s, MHD_OPTION_EXTERNAL_LOGGER, http_on_log,
-			s, MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-			(size_t) HTTP_CONNECTION_MEMORY, MHD_OPTION_URI_LOG_CALLBACK, http_on_uri,
-			s, MHD_OPTION_UNESCAPE_CALLBACK, http_on_escape, s,
-			MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, s,
-			MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, s, MHD_OPTION_END);
-	if (!s->http)
+int http_start(struct http *http, struct door *door)
+{
+	http->door = door;
+	http->daemon = MHD_start_daemon(
+			MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
+			http_on_request, door, MHD_OPTION_EXTERNAL_LOGGER, http_on_log, door,
+			MHD_OPTION_LISTEN_SOCKET, door->fd, MHD_OPTION_CONNECTION_LIMIT,
+			(unsigned) (door_limit(door->which) + HTTP_OVER_MAX),
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_CONNECTION_MEMORY,
+			MHD_OPTION_URI_LOG_CALLBACK, http_on_uri, door,
+			MHD_OPTION_UNESCAPE_CALLBACK, http_on_escape, door,
+			MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, door,
+			MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, door, MHD_OPTION_END);
+	if (!http->daemon)
 		return -ENOMEM;
-	return add_sources(s);
+	if (door->which == DOOR_ADMIN)
+		http->reserve = spare_descriptor();
+	return add_sources(http);
 }
 
-void http_stop(struct server *s)
+void http_quiesce(struct http *http)
 {
-	if (!s->http)
+	if (!http->daemon)
 		return;
-	/* Nothing may be suspended when libmicrohttpd stops. */
-	reload_waits_cancel(s);
-	for (struct stream *stream = s->streams.first; stream; stream = stream->next)
-		stream_cut(stream);
-	(void) MHD_run(s->http);
-	s->http_ready = sd_event_source_disable_unref(s->http_ready);
-	s->http_again = sd_event_source_disable_unref(s->http_again);
-	s->http_later = sd_event_source_disable_unref(s->http_later);
-	MHD_stop_daemon(s->http);
-	s->http = NULL;
+	(void) MHD_quiesce_daemon(http->daemon);
+	http_run_soon(http);
 }
 
-sd_event *http_event(struct server *s)
+void http_stop(struct http *http)
 {
-	return s->event;
+	if (http->daemon) {
+		/* Nothing may be suspended when libmicrohttpd stops. */
+		reload_waits_cancel(http->door->server, http->door);
+		streams_cut(http->door->server, http->door);
+		(void) MHD_run(http->daemon);
+	}
+	http->ready = sd_event_source_disable_unref(http->ready);
+	http->again = sd_event_source_disable_unref(http->again);
+	http->later = sd_event_source_disable_unref(http->later);
+	http->rested = sd_event_source_disable_unref(http->rested);
+	if (http->reserve >= 0)
+		(void) close(take_fd(http->reserve));
+	if (http->daemon)
+		MHD_stop_daemon(http->daemon);
+	http->daemon = NULL;
 }

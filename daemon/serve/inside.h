@@ -30,12 +30,8 @@ struct server {
 	uint64_t started_usec;
 	bool quiescing;
 
-	struct door doors[DOOR_MAX];
-	size_t connections[DOOR_MAX];
-
-	struct MHD_Daemon *http;
-	sd_event_source *http_ready, *http_again, *http_later;
-	struct peer *admitting; /* while libmicrohttpd takes a connection over */
+	struct door *doors[DOOR_MAX]; /* NULL: closed */
+	struct door *leaving;
 
 	struct consumers *consumers;
 	struct in_flight *in_flight;
@@ -53,5 +49,7 @@ struct server {
 
 /* "starting", "ready", ...; "ready" when nobody is above. */
 const char *server_state(const struct server *s);
+/* Nobody is inside any more: one that was leaving is freed. */
+void server_door_emptied(struct door *door);
 /* The path of the socket that changes things, for messages. */
 const char *server_admin_path(const struct server *s);

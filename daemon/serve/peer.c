@@ -41,14 +41,15 @@ static void look_at_credentials(struct peer *peer, const struct door *door)
 				door, cred.uid, cred.gid, groups, peer_groups(peer->fd, groups));
 }
 
-struct peer *peer_new(struct server *server, const struct door *door, int fd, bool over_limit)
+struct peer *peer_new(struct door *door, struct MHD_Connection *connection, int fd, bool over_limit)
 {
 	struct peer *peer = calloc(1, sizeof(*peer));
 
 	if (!peer)
 		return NULL;
-	peer->server = server;
-	peer->door = door->which;
+	peer->server = door->server;
+	peer->door = door;
+	peer->connection = connection;
 	peer->fd = fd;
 	peer->over_limit = over_limit;
 	look_at_credentials(peer, door);
@@ -74,8 +75,8 @@ struct consumer *peer_consumer(struct peer *peer, const char *name)
 	/* A request without the header is the connection's all the same. */
 	if (peer->consumer && (!name || consumer_is_named(peer->consumer, name)))
 		return peer->consumer;
-	consumer = consumers_enter(peer->server->consumers, peer->door, peer->pid, peer->uid, name,
-			clock_boot_usec());
+	consumer = consumers_enter(peer->server->consumers, peer->door->which, peer->pid, peer->uid,
+			name, clock_boot_usec());
 	if (!consumer)
 		return NULL;
 	if (peer->consumer) {

@@ -15,7 +15,7 @@ struct door;
 
 struct peer {
 	struct server *server;
-	enum server_door door;
+	struct door *door;
 	int fd; /* libmicrohttpd's */
 	struct MHD_Connection *connection;
 	pid_t pid; /* 0: not known */
@@ -28,8 +28,9 @@ struct peer {
 	struct request request;
 };
 
-/* NULL when out of memory. The descriptor stays the caller's. */
-struct peer *peer_new(struct server *server, const struct door *door, int fd, bool over_limit);
+/* NULL when out of memory. The descriptor is libmicrohttpd's. */
+struct peer *peer_new(
+		struct door *door, struct MHD_Connection *connection, int fd, bool over_limit);
 struct peer *peer_free(struct peer *peer);
 
 /* The consumer that it belongs to under the name the request gives (NULL: none); changes over when

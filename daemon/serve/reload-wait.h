@@ -2,7 +2,8 @@
 
 /* Callers that wait for a reload: see api-reload.c. */
 
+struct door;
 struct server;
 
-/* The server stops: answer them now. */
-void reload_waits_cancel(struct server *s);
+/* The door closes: answer those who came by it now. */
+void reload_waits_cancel(struct server *s, const struct door *door);

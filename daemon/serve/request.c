@@ -210,30 +210,34 @@ bool request_is_fresh(struct request *q, struct context *context, uint64_t max_a
 	return true;
 }
 
+static bool refuse_outside(struct request *q, const struct route *route)
+{
+	const struct door *consumer = q->server->doors[DOOR_CONSUMER];
+	const char *path = route->changes ? server_admin_path(q->server)
+			: consumer        ? consumer->path
+					  : "of the consumers";
+
+	(void) respond_problem(q, PROBLEM_FORBIDDEN,
+			"this port has only /, /metrics, /healthz and /readyz; use the socket %s",
+			path);
+	return false;
+}
+
 static bool may_enter(struct request *q, const struct route *route)
 {
-	const char *admin = server_admin_path(q->server);
-
-	if (q->peer->door == DOOR_HTTP && !route->open) {
-		const struct door *consumer = &q->server->doors[DOOR_CONSUMER];
-
-		(void) respond_problem(q, PROBLEM_FORBIDDEN,
-				"this port has only /, /metrics, /healthz and /readyz; use the socket %s",
-				route->changes                   ? admin
-						: consumer->path ? consumer->path
-								 : "of the consumers");
-		return false;
-	}
+	if (q->peer->door->which == DOOR_HTTP && !route->open)
+		return refuse_outside(q, route);
 	if (!route->changes || q->peer->may_change)
 		return true;
-	if (q->peer->door == DOOR_ADMIN)
+	if (q->peer->door->which == DOOR_ADMIN)
 		(void) respond_problem(q, PROBLEM_FORBIDDEN,
 				"uid %u may not change anything: it takes root, usherd's own user, or whoever may write to %s",
-				(unsigned) q->peer->uid, admin);
+				(unsigned) q->peer->uid, server_admin_path(q->server));
 	else
 		(void) respond_problem(q, PROBLEM_FORBIDDEN,
 				"%s %s changes something, which needs the admin socket %s",
-				method_to_string(route->method), route->pattern, admin);
+				method_to_string(route->method), route->pattern,
+				server_admin_path(q->server));
 	return false;
 }
 
@@ -295,7 +299,7 @@ void request_resume(struct request *q)
 	assert(q->suspended);
 	q->suspended = false;
 	MHD_resume_connection(q->peer->connection);
-	http_run_soon(q->server);
+	http_run_soon(&q->peer->door->http);
 }
 
 void request_dispatch(struct request *q)

@@ -11,9 +11,10 @@
 #include "router.h"
 #include "text.h"
 
-#define REQUEST_BODY_MAX    65536
-#define REQUEST_SWALLOW_MAX (1024 * 1024) /* of a body that is too large, before the line is cut \
-					   */
+#define REQUEST_BODY_MAX 65536
+#define REQUEST_SWALLOW_MAX                                                  \
+	(1024 * 1024) /* of a body that is too large, before the line is cut \
+		       */
 
 #define JSON_TYPE   "application/json"
 #define NDJSON_TYPE "application/x-ndjson"
@@ -36,7 +37,7 @@ struct request {
 	bool malformed; /* an escape in path or query */
 	bool too_large;
 	bool suspended;
-	bool deferred; /* the answer comes from `then` */
+	bool deferred;                  /* the answer comes from `then` */
 	int (*then)(struct request *q); /* when it is resumed */
 	void *waiting;                  /* what for */
 	bool answered;

@@ -10,13 +10,23 @@
 
 static const struct directory_events directory_events;
 
+static void free_leaving(struct server *s)
+{
+	while (s->leaving) {
+		struct door *door = s->leaving;
+
+		s->leaving = door->next;
+		door_free(door);
+	}
+}
+
 struct server *server_free(struct server *s)
 {
 	if (!s)
 		return NULL;
 	for (unsigned i = 0; i < DOOR_MAX; i++)
-		door_done(&s->doors[i]);
-	http_stop(s);
+		s->doors[i] = door_free(s->doors[i]);
+	free_leaving(s);
 	streams_stop(s);
 	watch_done(s);
 	answers_done(&s->answers);
@@ -43,8 +53,6 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	s->started_usec = clock_boot_usec();
 	s->streams.monitor = -1;
 	random_init(&s->random);
-	for (unsigned i = 0; i < DOOR_MAX; i++)
-		door_init(&s->doors[i], s, (enum server_door) i);
 	s->consumers = consumers_new();
 	s->in_flight = in_flight_new();
 	if (!s->consumers || !s->in_flight)
@@ -53,9 +61,6 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	if (r < 0)
 		return r;
 	r = watch_init(s);
-	if (r < 0)
-		return r;
-	r = http_start(s);
 	if (r < 0)
 		return r;
 	r = directory_subscribe(directory, &directory_events, s);
@@ -80,9 +85,8 @@ const char *server_state(const struct server *s)
 
 const char *server_admin_path(const struct server *s)
 {
-	const char *path = s->doors[DOOR_ADMIN].path;
-
-	return path ? path : "of the admins (api.admin.socket)";
+	return s->doors[DOOR_ADMIN] ? s->doors[DOOR_ADMIN]->path
+				    : "of the admins (api.admin.socket)";
 }
 
 static void server_on_published(
@@ -118,7 +122,7 @@ static bool door_stays(const struct door *door, const struct config *config, int
 {
 	const char *wanted;
 
-	if (door->fd < 0 || inherited >= 0)
+	if (!door || inherited >= 0)
 		return false;
 	if (door->inherited)
 		return true;
@@ -127,35 +131,25 @@ static bool door_stays(const struct door *door, const struct config *config, int
 	return wanted && strcmp(door->path, wanted) == 0;
 }
 
-static int open_door(struct door *door, const struct config *config, int inherited,
-		struct usher_error *reterr)
+static int open_door(struct server *s, enum server_door which, const struct config *config,
+		int inherited, struct door **ret, struct usher_error *reterr)
 {
-	const struct listen_config *listen = unix_config(config, door->which);
+	const struct listen_config *listen = unix_config(config, which);
 
-	if (door->which == DOOR_HTTP)
+	if (which == DOOR_HTTP)
 		return inherited >= 0 || config->http_listen
-				? door_open_http(door, config->http_listen, inherited, reterr)
+				? door_new_http(s, config->http_listen, inherited, ret, reterr)
 				: 0;
-	return inherited >= 0 || listen->socket ? door_open_unix(door, listen, inherited, reterr)
-						: 0;
-}
-
-/* A failed call gives inherited descriptors back: they are the caller's until all doors are open.
- */
-static void abandon(struct door doors[DOOR_MAX], const int inherited[DOOR_MAX])
-{
-	for (unsigned i = 0; i < DOOR_MAX; i++) {
-		if (doors[i].fd >= 0 && doors[i].fd == inherited[i])
-			doors[i].fd = -1;
-		door_done(&doors[i]);
-	}
+	return inherited >= 0 || listen->socket
+			? door_new_unix(s, which, listen, inherited, ret, reterr)
+			: 0;
 }
 
 /* What may change on a door that stays: who gets in. */
 static int permit_again(struct server *s, const struct config *config, struct usher_error *reterr)
 {
 	for (unsigned i = 0; i < DOOR_HTTP; i++) {
-		struct door *door = &s->doors[i];
+		struct door *door = s->doors[i];
 		int r;
 
 		if (!door_stays(door, config, -1) || door->inherited)
@@ -168,54 +162,69 @@ static int permit_again(struct server *s, const struct config *config, struct us
 }
 
 static int open_new(struct server *s, const struct config *config, const int inherited[DOOR_MAX],
-		struct door ret[DOOR_MAX], struct usher_error *reterr)
+		struct door *ret[DOOR_MAX], struct usher_error *reterr)
 {
-	int r;
-
 	for (unsigned i = 0; i < DOOR_MAX; i++) {
-		if (door_stays(&s->doors[i], config, inherited[i]))
+		int r;
+
+		if (door_stays(s->doors[i], config, inherited[i]))
 			continue;
-		r = open_door(&ret[i], config, inherited[i], reterr);
+		r = open_door(s, (enum server_door) i, config, inherited[i], &ret[i], reterr);
 		if (r < 0)
 			return r;
-		if (ret[i].fd < 0)
-			continue;
-		r = door_start(&ret[i]);
-		if (r < 0)
-			return usher_error_set(reterr, r, "cannot watch the %s door: %s",
-					server_door_to_string((enum server_door) i), strerror(-r));
 	}
 	return permit_again(s, config, reterr);
+}
+
+static void close_old(struct server *s, enum server_door which)
+{
+	struct door *door = s->doors[which];
+
+	if (!door)
+		return;
+	s->doors[which] = NULL;
+	door_leave(door);
+	door->next = s->leaving;
+	s->leaving = door;
+}
+
+void server_door_emptied(struct door *door)
+{
+	for (struct door **at = &door->server->leaving; *at; at = &(*at)->next)
+		if (*at == door) {
+			*at = door->next;
+			door_free(door);
+			return;
+		}
 }
 
 int server_listen(struct server *s, const struct config *config, int inherited[DOOR_MAX],
 		struct usher_error *reterr)
 {
-	struct door opened[DOOR_MAX];
+	struct door *opened[DOOR_MAX] = {};
 	int r;
 
-	for (unsigned i = 0; i < DOOR_MAX; i++)
-		door_init(&opened[i], s, (enum server_door) i);
 	r = open_new(s, config, inherited, opened, reterr);
-	if (r < 0) {
-		abandon(opened, inherited);
-		return r;
-	}
 	for (unsigned i = 0; i < DOOR_MAX; i++) {
-		if (door_stays(&s->doors[i], config, inherited[i]))
+		if (r < 0) {
+			door_abandon(opened[i]);
 			continue;
-		door_done(&s->doors[i]);
-		door_move(&s->doors[i], &opened[i]);
+		}
+		if (door_stays(s->doors[i], config, inherited[i]))
+			continue;
+		close_old(s, (enum server_door) i);
+		s->doors[i] = opened[i];
 		inherited[i] = -1;
 	}
-	return 0;
+	return r < 0 ? r : 0;
 }
 
 void server_quiesce(struct server *s)
 {
 	s->quiescing = true;
 	for (unsigned i = 0; i < DOOR_MAX; i++)
-		door_stop(&s->doors[i]);
+		if (s->doors[i])
+			http_quiesce(&s->doors[i]->http);
 	for (struct stream *stream = s->streams.first; stream; stream = stream->next)
 		stream_wake(stream);
 }

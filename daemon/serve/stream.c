@@ -99,7 +99,7 @@ void stream_wake(struct stream *stream)
 		return;
 	stream->suspended = false;
 	MHD_resume_connection(stream->peer->connection);
-	http_run_soon(stream->server);
+	http_run_soon(&stream->peer->door->http);
 }
 
 static void stream_on_over(void *userdata)
@@ -208,6 +208,13 @@ bool stream_is_stuck(const struct stream *stream, uint64_t now_usec)
 {
 	return !stream->suspended && stream->piece_count > 0 &&
 			now_usec - stream->moved_usec >= STREAM_STUCK_USEC;
+}
+
+void streams_cut(struct server *s, const struct door *door)
+{
+	for (struct stream *stream = s->streams.first; stream; stream = stream->next)
+		if (stream->peer->door == door)
+			stream_cut(stream);
 }
 
 void stream_cut(struct stream *stream)

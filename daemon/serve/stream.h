@@ -64,6 +64,9 @@ struct streams {
 
 int streams_start(struct server *s);
 void streams_stop(struct server *s);
+/* Everybody who came by the door. */
+struct door;
+void streams_cut(struct server *s, const struct door *door);
 
 /* Answer the request with the stream, which is zero but for what its kind needs; kind->done() frees
  * it in any case. Returns 0 for the handler to return, or a negative errno. */

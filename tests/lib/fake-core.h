@@ -19,6 +19,7 @@ struct context {
 	struct freshness freshness;
 	enum pick_result pick_result; /* PICK_OK: the chosen in turn */
 	size_t turn;
+	unsigned holds;
 };
 
 #define FAKE_CONTEXTS_MAX 8
@@ -124,6 +125,8 @@ static inline void fake_remove_context(struct context *c)
 
 static inline void fake_clear(void)
 {
+	for (size_t i = 0; i < fake_directory.count; i++)
+		assert_int_equal(fake_directory.contexts[i].holds, 0);
 	for (size_t i = 0; i < fake_directory.count; i++)
 		snapshot_unref(fake_directory.contexts[i].snapshot);
 	fake_directory = (struct directory){};
@@ -258,6 +261,24 @@ void context_freshness(const struct context *c, uint64_t now_usec, struct freshn
 {
 	(void) now_usec;
 	*ret = c->freshness;
+}
+
+uint64_t feed_age(const struct feed *feed, uint64_t now_usec)
+{
+	(void) feed;
+	(void) now_usec;
+	return 0;
+}
+
+void context_hold(struct context *c)
+{
+	c->holds++;
+}
+
+void context_release(struct context *c)
+{
+	assert_true(c->holds > 0);
+	c->holds--;
 }
 
 bool context_has_answer(const struct context *c)

@@ -18,8 +18,7 @@
 
 static int explain(struct usher_error *reterr, int code, const char *what, const char *path)
 {
-	errno = -code;
-	switch (errno) {
+	switch (-code) {
 	case EROFS:
 		return usher_error_set(reterr, code,
 				"%s: %s: the file system is read-only; put the file where usherd may "
@@ -36,7 +35,7 @@ static int explain(struct usher_error *reterr, int code, const char *what, const
 		return usher_error_set(reterr, code,
 				"%s: %s: the disk is full; the file is as it was", path, what);
 	default:
-		return usher_error_set(reterr, code, "%s: %s: %m", path, what);
+		return usher_error_set(reterr, code, "%s: %s: %s", path, what, strerror(-code));
 	}
 }
 
