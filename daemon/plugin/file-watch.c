@@ -14,9 +14,12 @@
 #include "clock.h"
 #include "path-walk.h"
 
-#define WATCH_EVENTS                                                                        \
-	(IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | \
-			IN_ATTRIB | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
+/* In every folder on the way; in those of the path itself and of links, what happens to files, too.
+ */
+#define WATCH_FOLDER                                                                        \
+	(IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ATTRIB | IN_DELETE_SELF | \
+			IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK | IN_MASK_ADD)
+#define WATCH_FILES (IN_CLOSE_WRITE | IN_MODIFY)
 #define FOLDER_GONE (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)
 #define WRITERS_MAX 16
 #define EVENTS_SIZE 16384u
@@ -107,13 +110,13 @@ static void weaken(struct file_watch *watch, const char *why)
 		watch->weakness = why;
 }
 
-static int add_folder(struct file_watch *watch, const char *folder)
+static int add_folder(struct file_watch *watch, const char *folder, bool final)
 {
 	int wd;
 
 	if (watch->fd < 0)
 		return -1;
-	wd = inotify_add_watch(watch->fd, folder, WATCH_EVENTS);
+	wd = inotify_add_watch(watch->fd, folder, WATCH_FOLDER | (final ? WATCH_FILES : 0));
 	if (wd >= 0)
 		return wd;
 	if (errno == ENOSPC)
@@ -159,7 +162,7 @@ static int add_name(struct file_watch *watch, const char *folder, const char *na
 {
 	autofree char *folder_copy = NULL;
 	char *name_copy = NULL;
-	int wd = add_folder(watch, folder);
+	int wd = add_folder(watch, folder, final);
 
 	if (wd < 0 || has_name(watch, wd, name, final))
 		return 0;
