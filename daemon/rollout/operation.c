@@ -199,13 +199,14 @@ static bool step_waits(enum drain_step step)
 static void operation_announce(struct operation *op, struct step_record *step)
 {
 	const struct evidence *last = step_record_find(step, "hook");
+	const bool finished = last && last->proven;
 	uint64_t now = clock_wall_usec();
 	const char *name;
 
 	if (op->interrupted)
 		(void) step_record_append(step, "restart", true, now,
 				"usherd was interrupted here: attempt %u", step->attempts);
-	if (operation_hook(op, &name) && !(last && last->proven))
+	if (operation_hook(op, &name) && !finished)
 		(void) step_record_append(step, "hook", false, now,
 				op->interrupted ? "ran again after usherd was interrupted: attempt "
 						  "%u, with the same token"

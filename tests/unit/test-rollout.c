@@ -833,6 +833,17 @@ static void another_incarnation_at_the_id_is_not_bound_by_the_drain(void **state
 	assert_true(bench_chosen("catalog-a"));
 }
 
+static bool says_it_ran_again(const struct drain_record *record, enum drain_step which)
+{
+	const struct step_record *step = drain_record_find(record, which);
+
+	for (size_t i = 0; i < step->evidence_count; i++)
+		if (strcmp(step->evidence[i].kind, "hook") == 0 &&
+				strstr(step->evidence[i].text, "ran again"))
+			return true;
+	return false;
+}
+
 static void a_hook_that_was_interrupted_runs_again_with_the_same_token(void **state)
 {
 	char script[512], path[] = "/tmp/test-rollout-XXXXXX", line[256], *first, *second;
@@ -860,6 +871,7 @@ static void a_hook_that_was_interrupted_runs_again_with_the_same_token(void **st
 	bench_until(bench_finished(record));
 	assert_int_equal(record->state, DRAIN_DONE);
 	assert_int_equal(drain_record_find(record, STEP_CLOSE)->attempts, 2);
+	assert_true(says_it_ran_again(record, STEP_CLOSE));
 
 	f = fopen(path, "re");
 	assert_non_null(f);
