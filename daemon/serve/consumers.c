@@ -488,6 +488,8 @@ static const char *door_to_string(int door)
 
 static void render_consumer(struct consumer *consumer, uint64_t now_usec, struct text *text)
 {
+	uint64_t connected_usec = 0;
+
 	text_add_format(text, "{\"id\": \"c-%llu\", \"name\": ", (unsigned long long) consumer->id);
 	text_add_json(text, consumer_name(consumer));
 	if (consumer->key.door == DOOR_HTTP) {
@@ -504,10 +506,12 @@ static void render_consumer(struct consumer *consumer, uint64_t now_usec, struct
 		look_for_program(consumer);
 	text_add_string(text, ", \"program\": ");
 	text_add_json(text, consumer->program[0] ? consumer->program : NULL);
+	/* Who asks may have connected after the round's time was taken. */
+	if (now_usec > consumer->connected_usec)
+		connected_usec = now_usec - consumer->connected_usec;
 	text_add_format(text, ", \"door\": \"%s\", \"connections\": %u, \"connected_ms\": %llu",
 			door_to_string(consumer->key.door), consumer->connections,
-			(unsigned long long) ((now_usec - consumer->connected_usec) /
-					USEC_PER_MSEC));
+			(unsigned long long) (connected_usec / USEC_PER_MSEC));
 }
 
 void consumers_render(struct consumers *c, uint64_t now_usec,
