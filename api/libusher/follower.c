@@ -8,6 +8,7 @@
 #include <string.h>
 #include <usher/client.h>
 
+#include "api-problem.h"
 #include "backoff.h"
 #include "boot-clock.h"
 #include "choice.h"
@@ -15,7 +16,6 @@
 #include "followed-directory.h"
 #include "ownership.h"
 #include "path-segment.h"
-#include "problem.h"
 #include "random-value.h"
 #include "time-limit.h"
 #include "transfer.h"
@@ -25,11 +25,14 @@
 #define LOOK_MAX_USEC    UINT64_C(5000000)
 #define LOOKS_PER_AGE    30
 #define SILENCE_MIN_USEC UINT64_C(1000000)
+#define ACK_TIMEOUT_USEC UINT64_C(2000000)
 
 struct usher_follower {
 	char *service;
 	struct usher_client *client;
-	struct backoff backoff; /* the thread's own */
+	struct usher_client *ack_client; /* a stream's connection cannot carry a call */
+	struct backoff backoff;          /* the thread's own, as all that comes before the lock */
+	uint64_t acked; /* revision, on this stream; UINT64_MAX: the daemon takes none */
 	pthread_t thread;
 	bool started;
 	bool resume; /* the directory is whole: a new stream may go on from its revision */
@@ -116,6 +119,27 @@ static int follower_apply(struct usher_follower *f, const struct watch_line *lin
 	return 0;
 }
 
+/* Tell the daemon what picks go by now: that the line has left the socket does not say that it was
+ * applied. One that fails is made good by the next line. */
+static void follower_ack(struct usher_follower *f)
+{
+	cleanup(json_decrefp) json_t *body = NULL;
+	autofree char *text = NULL, *answer = NULL;
+	int r;
+
+	if (!f->resume || f->acked == f->revision || f->acked == UINT64_MAX)
+		return;
+	body = json_pack("{s:s, s:I}", "service", f->service, "revision", (json_int_t) f->revision);
+	text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	if (!text)
+		return;
+	r = usher_client_call(f->ack_client, "PUT", "/v1/consumers/self/ack", text, &answer, NULL);
+	if (r == 204)
+		f->acked = f->revision;
+	else if (r == 404 || r == 405)
+		f->acked = UINT64_MAX;
+}
+
 /* A line that makes no sense ends the stream, and the next one starts with a snapshot: what was
  * applied before it stays. */
 static int follower_on_line(void *userdata, const char *text, size_t length)
@@ -145,6 +169,7 @@ static int follower_on_line(void *userdata, const char *text, size_t length)
 	if (r < 0)
 		return r;
 	backoff_reset(&f->backoff);
+	follower_ack(f);
 	if (line.type == WATCH_SNAPSHOT || line.type == WATCH_BOOKMARK)
 		follower_set_look(f, &line.freshness);
 	return 0;
@@ -158,6 +183,7 @@ static void follower_stream(struct usher_follower *f, const char *escaped)
 	struct usher_error error = {};
 	int r;
 
+	f->acked = 0;
 	if (f->resume && f->revision > 0)
 		(void) snprintf(revision, sizeof(revision), "&revision=%" PRIu64, f->revision);
 	(void) snprintf(path, sizeof(path), "/v1/services/%s/endpoints?watch=true%s", escaped,
@@ -258,7 +284,10 @@ int usher_follower_new(const char *socket, const char *name, const char *service
 	follower_init_lock(f);
 	f->service = strdup(service);
 	f->client = usher_client_new(socket, name);
-	r = f->service && f->client ? follower_start(f) : -ENOMEM;
+	f->ack_client = usher_client_new(socket, name);
+	if (f->ack_client)
+		usher_client_set_timeout(f->ack_client, ACK_TIMEOUT_USEC);
+	r = f->service && f->client && f->ack_client ? follower_start(f) : -ENOMEM;
 	if (r < 0) {
 		usher_follower_free(f);
 		return usher_error_prefix(reterr, r, "cannot follow %s", service);
@@ -277,9 +306,11 @@ struct usher_follower *usher_follower_free(struct usher_follower *follower)
 		(void) pthread_cond_broadcast(&follower->changed);
 		(void) pthread_mutex_unlock(&follower->lock);
 		usher_client_interrupt(follower->client);
+		usher_client_interrupt(follower->ack_client);
 		(void) pthread_join(follower->thread, NULL);
 	}
 	usher_client_free(follower->client);
+	usher_client_free(follower->ack_client);
 	followed_directory_done(&follower->directory);
 	(void) pthread_cond_destroy(&follower->changed);
 	(void) pthread_mutex_destroy(&follower->lock);

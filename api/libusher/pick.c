@@ -6,10 +6,10 @@
 
 #include <jansson.h>
 
+#include "api-problem.h"
 #include "choice.h"
 #include "ownership.h"
 #include "path-segment.h"
-#include "problem.h"
 #include "watch-line.h"
 
 static int pick_parse(const json_t *answer, struct usher_choice *ret, struct usher_error *reterr)

@@ -81,16 +81,19 @@ static int describe_feeds(const struct ctl *ctl, const json_t *feeds)
 	return r;
 }
 
-/* Each stage on a line of its own, whether it is a name or {"zone": {...}}. */
 static void describe_chain(const json_t *chain)
 {
 	section_field(0, "Chain", "%s", json_array_size(chain) > 0 ? "" : "none");
 	for (size_t i = 0; i < json_array_size(chain); i++) {
 		const json_t *stage = json_array_get(chain, i);
-		autofree char *text = json_is_string(stage) ? strdup(json_string_value(stage))
-							    : json_dumps(stage, JSON_ENCODE_ANY);
+		char text[USHER_TEXT_MAX];
 
-		(void) printf("  %zu. %s\n", i + 1, text ? human_printable(text) : "?");
+		(void) snprintf(text, sizeof(text), "%zu. %s: when empty, %s; %s", i + 1,
+				field_text(stage, "stage"), field_text(stage, "on_empty"),
+				json_is_true(json_object_get(stage, "shared"))
+						? "the same for every request"
+						: "for each request");
+		(void) printf("  %s\n", human_printable(text));
 	}
 }
 

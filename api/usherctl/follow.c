@@ -299,35 +299,15 @@ static void follow_say_goes_on(struct follow *f, int reason)
 			id);
 }
 
-struct counts {
-	unsigned proven, assumed, skipped, forced;
-};
-
-static struct counts count_steps(const json_t *record)
-{
-	const json_t *steps = json_object_get(record, "steps");
-	struct counts counts = {};
-
-	for (size_t i = 0; i < json_array_size(steps); i++) {
-		const char *state = field_text(json_array_get(steps, i), "state");
-
-		counts.proven += strcmp(state, "proven") == 0;
-		counts.assumed += strcmp(state, "assumed") == 0;
-		counts.skipped += strcmp(state, "skipped") == 0;
-		counts.forced += strcmp(state, "forced") == 0;
-	}
-	return counts;
-}
-
 static void say_end(const struct follow *f)
 {
 	const json_t *record = f->record;
-	struct counts counts = count_steps(record);
+	struct record_counts counts = record_count(record);
 	const char *state = field_text(record, "state");
 	char elapsed[HUMAN_TEXT_MAX];
 
 	(void) human_elapsed(record_elapsed_msec(record, record, "finished_at"), elapsed);
-	(void) fprintf(f->stream, "%8s  %s%s%s: %u steps proven, %u assumed", elapsed,
+	(void) fprintf(f->stream, "%8s  %s%s%s: %u proven, %u assumed", elapsed,
 			tint_on(f->ctl, tint_of(state)), state, tint_off(f->ctl, tint_of(state)),
 			counts.proven, counts.assumed);
 	if (counts.forced > 0)

@@ -50,7 +50,7 @@ DEFINE_CLEANUP(struct table, table_free);
 bool output_is_data(const struct ctl *ctl);
 int output_data(const struct ctl *ctl, json_t *value);
 
-#define SECTION_WIDTH 20
+#define SECTION_WIDTH 24
 /* "Name:   value" */
 __attribute__((format(printf, 3, 4))) void section_field(
 		int indent, const char *name, const char *format, ...);

@@ -7,7 +7,7 @@
 #include "directory-answer.h"
 #include "human.h"
 #include "output.h"
-#include "request.h"
+#include "pick-request.h"
 #include "verbs.h"
 
 static const struct column pick_columns[] = { { "ENDPOINT" }, { "ADDRESS" }, { "ZONE" },

@@ -75,9 +75,29 @@ int record_find(struct ctl *ctl, char *name, bool unfinished, json_t **ret)
 	return ctl_get(ctl, path, ret);
 }
 
-static const char *evidence_mark(const json_t *evidence)
+static bool is_proven(const json_t *evidence)
 {
-	return json_is_true(json_object_get(evidence, "proven")) ? "proven" : "assumed";
+	return json_is_true(json_object_get(evidence, "proven"));
+}
+
+/* What is not proven is assumed where a step ended well with it, and missing where it did not. */
+static const char *evidence_mark(const json_t *step, const json_t *evidence)
+{
+	const char *state = field_text(step, "state");
+
+	if (is_proven(evidence))
+		return "proven";
+	if (strcmp(state, "active") == 0)
+		return "not yet";
+	return strcmp(state, "forced") == 0 || strcmp(state, "failed") == 0 ? "missing" : "assumed";
+}
+
+/* The first and the last step are no work of their own. */
+static bool is_work(const json_t *step)
+{
+	const char *name = field_text(step, "step");
+
+	return strcmp(name, "requested") != 0 && strcmp(name, "done") != 0;
 }
 
 static void line(const struct ctl *ctl, FILE *stream, const char *elapsed, const char *step,
@@ -100,7 +120,7 @@ static void evidence_lines(const struct ctl *ctl, FILE *stream, const json_t *st
 	const json_t *list = json_object_get(step, "evidence");
 
 	for (size_t i = from; i < json_array_size(list); i++)
-		line(ctl, stream, "", "", evidence_mark(json_array_get(list, i)),
+		line(ctl, stream, "", "", evidence_mark(step, json_array_get(list, i)),
 				field_text(json_array_get(list, i), "text"));
 }
 
@@ -113,7 +133,8 @@ static void tell_end_of_step(
 	uint64_t attempts = field_number(step, "attempts");
 	char elapsed[HUMAN_TEXT_MAX], text[64] = "";
 	bool same = only &&
-			(strcmp(state, evidence_mark(only)) == 0 || strcmp(state, "skipped") == 0);
+			(strcmp(state, evidence_mark(step, only)) == 0 ||
+					strcmp(state, "skipped") == 0);
 
 	(void) human_elapsed(record_elapsed_msec(record, step, "finished_at"), elapsed);
 	if (attempts > 1)
@@ -136,7 +157,19 @@ static const json_t *step_at(const json_t *record, size_t i)
 	return json_array_get(json_object_get(record, "steps"), i);
 }
 
-/* The newest evidence that was not there before, for a step that goes on. */
+static bool has_evidence(const json_t *list, const json_t *evidence)
+{
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *other = json_array_get(list, i);
+
+		if (strcmp(field_text(other, "text"), field_text(evidence, "text")) == 0 &&
+				is_proven(other) == is_proven(evidence))
+			return true;
+	}
+	return false;
+}
+
+/* That the step began, and the evidence that was not there before. */
 static void tell_news_of_step(const struct ctl *ctl, FILE *stream, const json_t *record,
 		const json_t *before, const json_t *step)
 {
@@ -150,15 +183,12 @@ static void tell_news_of_step(const struct ctl *ctl, FILE *stream, const json_t 
 		line(ctl, stream, elapsed, field_text(step, "step"), "waiting", "");
 	}
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *evidence = json_array_get(list, i), *was = json_array_get(known, i);
+		const json_t *evidence = json_array_get(list, i);
 
-		if (was && strcmp(field_text(was, "text"), field_text(evidence, "text")) == 0 &&
-				strcmp(evidence_mark(was), evidence_mark(evidence)) == 0)
+		if (has_evidence(known, evidence))
 			continue;
 		(void) human_elapsed(record_elapsed_msec(record, evidence, "at"), elapsed);
-		line(ctl, stream, elapsed, "",
-				json_is_true(json_object_get(evidence, "proven")) ? "proven"
-										  : "waiting",
+		line(ctl, stream, elapsed, "", evidence_mark(step, evidence),
 				field_text(evidence, "text"));
 	}
 }
@@ -170,6 +200,8 @@ void record_tell(const struct ctl *ctl, FILE *stream, const json_t *before, cons
 	for (size_t i = 0; i < json_array_size(json_object_get(now, "steps")); i++) {
 		const json_t *was = step_at(before, i), *step = step_at(now, i);
 
+		if (!is_work(step))
+			continue;
 		if (strcmp(field_text(was, "step"), field_text(step, "step")) != 0)
 			was = NULL;
 		if (step_ended(step)) {
@@ -195,7 +227,7 @@ void record_waiting(const json_t *record, char *ret, size_t size)
 		const json_t *last = json_array_get(list, json_array_size(list) - 1);
 		char elapsed[HUMAN_TEXT_MAX];
 
-		if (strcmp(field_text(step, "state"), "active") != 0)
+		if (!is_work(step) || strcmp(field_text(step, "state"), "active") != 0)
 			continue;
 		(void) human_elapsed(record_elapsed_msec(record, NULL, ""), elapsed);
 		(void) snprintf(ret, size, "%8s  %-*s  %-*s%s%s", elapsed, STEP_WIDTH,
@@ -238,6 +270,8 @@ void record_describe(const struct ctl *ctl, const json_t *record)
 		const json_t *step = json_array_get(steps, i);
 		const char *state = field_text(step, "state");
 
+		if (!is_work(step))
+			continue;
 		if (step_ended(step)) {
 			tell_end_of_step(ctl, stdout, record, step);
 			continue;
@@ -247,4 +281,23 @@ void record_describe(const struct ctl *ctl, const json_t *record)
 				state, "");
 		evidence_lines(ctl, stdout, step, 0);
 	}
+}
+
+struct record_counts record_count(const json_t *record)
+{
+	const json_t *steps = json_object_get(record, "steps");
+	struct record_counts counts = {};
+
+	for (size_t i = 0; i < json_array_size(steps); i++) {
+		const json_t *step = json_array_get(steps, i);
+		const char *state = field_text(step, "state");
+
+		if (!is_work(step))
+			continue;
+		counts.proven += strcmp(state, "proven") == 0;
+		counts.assumed += strcmp(state, "assumed") == 0;
+		counts.skipped += strcmp(state, "skipped") == 0;
+		counts.forced += strcmp(state, "forced") == 0;
+	}
+	return counts;
 }

@@ -21,3 +21,9 @@ void record_describe(const struct ctl *ctl, const json_t *record);
 void record_tell(const struct ctl *ctl, FILE *stream, const json_t *before, const json_t *now);
 /* The step that it waits in, as one line without its end; empty when it waits in none. */
 void record_waiting(const json_t *record, char *ret, size_t size);
+
+struct record_counts {
+	unsigned proven, assumed, skipped, forced;
+};
+/* How its steps have ended. */
+struct record_counts record_count(const json_t *record);

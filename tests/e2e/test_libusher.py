@@ -159,6 +159,7 @@ def update(revision, changed=(), removed=(), **fresh):
 
 
 WATCH = "/v1/services/catalog/endpoints"
+ACK = "/v1/consumers/self/ack"
 
 
 def test_a_call_gives_status_and_body_and_names_its_consumer(daemon, client):
@@ -363,8 +364,7 @@ def test_a_follower_resumes_from_its_revision_when_the_daemon_is_back(daemon, fo
     until(lambda: not follower.connected())
     daemon.start()
     assert follower.wait(8) == 0
-    assert daemon.requests[0].query == {"watch": "true"}
-    assert daemon.requests[-1].query == {"watch": "true", "revision": "5"}
+    assert [request.query for request in daemon.asked("GET", WATCH)] == [{"watch": "true"}, {"watch": "true", "revision": "5"}]
     assert follower.pick().id == b"b"
     assert follower.error() == (0, "")
 
@@ -382,21 +382,46 @@ def test_bookmarks_renew_the_age_and_move_the_revision(daemon, follow):
 
 def test_p2_nonsense_keeps_the_directory_and_asks_for_a_new_snapshot(daemon, follow):
     channels = [Channel(snapshot(5, endpoint("a")), b'{"type": "update", "revision": 6}\n'), Channel(snapshot(7, endpoint("b")))]
-    daemon.on("GET", WATCH, lambda request: channels[min(len(daemon.requests), 2) - 1])
+    daemon.on("GET", WATCH, lambda request: channels[min(len(daemon.asked("GET", WATCH)), 2) - 1])
     follower = follow()
     assert follower.wait(5) == 0
     assert follower.pick().id in (b"a", b"b")
     assert follower.wait(7) == 0
-    assert daemon.requests[1].query == {"watch": "true"}
+    assert daemon.asked("GET", WATCH)[1].query == {"watch": "true"}
     assert follower.pick().id == b"b"
 
 
 def test_a_daemon_that_says_it_ends_is_asked_again(daemon, follow):
     channels = [Channel(snapshot(5, endpoint("a")), {"type": "end", "code": "shutting_down"}), Channel(snapshot(6, endpoint("b")))]
-    daemon.on("GET", WATCH, lambda request: channels[min(len(daemon.requests), 2) - 1])
+    daemon.on("GET", WATCH, lambda request: channels[min(len(daemon.asked("GET", WATCH)), 2) - 1])
     follower = follow()
     assert follower.wait(6) == 0
-    assert daemon.requests[1].query["revision"] == "5"
+    assert daemon.asked("GET", WATCH)[1].query["revision"] == "5"
+
+
+def test_p4_a_follower_acknowledges_what_it_has_applied(daemon, follow):
+    channel = Channel(snapshot(5, endpoint("a"), endpoint("b")))
+    daemon.on("GET", WATCH, channel)
+    picked, followers = [], []
+    daemon.on("PUT", ACK, lambda request: (picked.append({f.pick().id for f in followers for _ in range(4)}), (204, b""))[1])
+    followers.append(follow())
+    until(lambda: len(daemon.asked("PUT", ACK)) == 1)
+    channel.put({"type": "bookmark", "revision": 5, "freshness": freshness()})
+    channel.put(update(6, changed=[endpoint("a", admin_state="draining")]))
+    until(lambda: len(picked) == 2)
+    assert [request.body for request in daemon.asked("PUT", ACK)] == [{"service": "catalog", "revision": revision} for revision in (5, 6)]
+    assert picked[1] == {b"b"}
+    assert {request.headers["Usher-Consumer"] for request in daemon.requests} == {"shop"}
+
+
+def test_acknowledgements_that_a_daemon_does_not_take_do_not_disturb(daemon, follow):
+    channel = Channel(snapshot(5, endpoint("a")))
+    daemon.on("GET", WATCH, channel)
+    follower = follow()
+    until(lambda: len(daemon.asked("PUT", ACK)) == 1)
+    channel.put(update(6, changed=[endpoint("b")]))
+    assert follower.wait(6) == 0
+    assert len(daemon.asked("PUT", ACK)) == 1
 
 
 def test_a_refusal_is_told_and_tried_again_later(daemon, follow):

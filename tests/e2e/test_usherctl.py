@@ -272,7 +272,7 @@ def test_describe_service(ctl):
     assert "the removal of 12 of 20, since 4s, for another 26s" in text
     assert re.search(r"^  Max age: +30s$", text, re.M)
     assert re.search(r"^    Hold: +30s$", text, re.M)
-    assert "1. ready" in text and '2. {"zone"' in text
+    assert "  1. ready: when empty, pass; the same for every request\n  2. hint: when empty, fail; for each request\n" in text
     ctl("describe", "service", "nope", code=5)
 
 
@@ -402,13 +402,13 @@ def test_drain_wait_tells_each_step_with_its_evidence(ctl):
         ["1.0s", "deregister    waiting"],
         ["2.5s", "deregister    proven     files no longer lists catalog-a"],
         ["1.0s", "propagation   waiting"],
-        ["2.0s", "waiting    2 of 3 consumers have read revision 118"],
+        ["2.0s", "not yet    2 of 3 consumers have read revision 118"],
         ["2.5s", "propagation   assumed"],
         ["proven", "3 of 3 consumers have read revision 118"],
         ["assumed", "external caches had their 35s"],
         ["1.0s", "in_flight     waiting"],
         ["2.5s", "in_flight     proven     0 connections for 1s"],
-        ["12.4s", "done: 2 steps proven, 1 assumed"],
+        ["12.4s", "done: 2 proven, 1 assumed"],
     ]
 
 

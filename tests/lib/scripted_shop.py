@@ -42,7 +42,7 @@ DESCRIBED = summary(
         {"source": "cluster", "name": "catalog-svc", "port": "http", "state": "live", "age_ms": 812, "revision": "4711", "endpoints": 3, "restored": False, "held": HELD, "error": None},
         {"source": "files", "name": "catalog", "port": None, "state": "failed", "age_ms": 61000, "revision": None, "endpoints": 3, "restored": True, "held": None, "error": "cannot read /etc/usher/endpoints.d"},
     ],
-    chain=["ready", {"zone": {"prefer": "east", "on_empty": "pass"}}],
+    chain=[{"stage": "ready", "shared": True, "on_empty": "pass"}, {"stage": "hint", "shared": False, "on_empty": "fail"}],
     select="round_robin",
 )
 SOURCES = [{"name": "files", "plugin": "file", "state": "live", "last_contact_ms": 900, "last_change_ms": 720000, "wanted": 3, "known": 5, "restarts": 0, "running": True, "error": None}]

@@ -81,8 +81,9 @@ int usher_client_pick(struct usher_client *client, const char *service, const ch
 		struct usher_choice *ret, struct usher_error *reterr);
 
 /* A process's own copy of one service's directory. It reconnects by itself, after 0.1 to 5 s at
- * random, and resumes where it was; meanwhile the last directory stays, and ages. An age is an
- * upper bound even when this process had been stopped while an answer waited for it. */
+ * random, and resumes where it was; meanwhile the last directory stays, and ages. It acknowledges
+ * each revision to the daemon once its picks go by it. An age is an upper bound even when this
+ * process had been stopped while an answer waited for it. */
 struct usher_follower;
 
 /* Start following; socket and name as for a client. Errors: EAGAIN (no thread), ENOMEM. Returns

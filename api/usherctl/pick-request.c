@@ -1,4 +1,4 @@
-#include "request.h"
+#include "pick-request.h"
 
 json_t *request_body(const struct ctl *ctl)
 {

@@ -1,4 +1,4 @@
-#include "problem.h"
+#include "api-problem.h"
 
 #include <errno.h>
 #include <string.h>
