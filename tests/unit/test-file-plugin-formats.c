@@ -649,6 +649,83 @@ static void only_slices_end_where_they_were_cut(void **state)
 
 /* ---- resources ---- */
 
+/* before + count times each + after. */
+static char *repeat(const char *before, const char *each, size_t count, const char *after)
+{
+	size_t first = strlen(before), step = strlen(each);
+	char *text = malloc(first + count * step + strlen(after) + 1);
+
+	assert_non_null(text);
+	memcpy(text, before, first + 1);
+	for (size_t i = 0; i < count; i++)
+		memcpy(text + first + i * step, each, step);
+	memcpy(text + first + count * step, after, strlen(after) + 1);
+	return text;
+}
+
+static void more_than_a_maximum_is_refused(void **state)
+{
+	static const struct {
+		const char *name, *before, *each, *after;
+		size_t maximum;
+		int code;
+	} cases[] = {
+		{ "groups.yaml", "[", "{targets: []},", "]\n", CATALOG_PARTS_MAX, E2BIG },
+		{ "targets.yaml", "- targets:\n", "  - h:1\n", "", 300000, 0 },
+		{ "deep.yaml", "services: ", "[", "\n", USHER_DOCUMENT_DEPTH_MAX, E2BIG },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char *text = repeat(cases[i].before, cases[i].each, cases[i].maximum + 1,
+				cases[i].after);
+		struct catalog *c = NULL;
+
+		if (cases[i].code == 0)
+			assert_ok(read_text(cases[i].name, text, strlen(text), NULL, &c, NULL));
+		else
+			assert_errno(read_text(cases[i].name, text, strlen(text), NULL, &c, NULL),
+					cases[i].code);
+		(void) catalog_free(c);
+		free(text);
+	}
+}
+
+static void an_endpoint_has_a_maximum_of_metadata(void **state)
+{
+	char text[4096];
+	struct usher_error err = { 0 };
+	struct catalog *c = NULL;
+	size_t used = (size_t) snprintf(
+			text, sizeof(text), "services: {c: [{address: h, port: 1, metadata: {");
+
+	(void) state;
+	for (int i = 0; i <= USHER_METADATA_MAX; i++)
+		used += (size_t) snprintf(text + used, sizeof(text) - used, "k%d: v, ", i);
+	used += (size_t) snprintf(text + used, sizeof(text) - used, "}}]}\n");
+	assert_errno(read_text("f.yaml", text, used, NULL, &c, &err), E2BIG);
+	assert_non_null(strstr(err.text, "metadata: there are more than 128 for one endpoint"));
+}
+
+static void a_service_has_a_maximum_of_endpoints(void **state)
+{
+	const size_t count = USHER_ENDPOINTS_MAX + 1, space = count * 48 + 64;
+	char *text = malloc(space);
+	struct usher_error err = { 0 };
+	struct catalog *c = NULL;
+	size_t used;
+
+	(void) state;
+	assert_non_null(text);
+	used = (size_t) snprintf(text, space, "services:\n  c:\n");
+	for (size_t i = 0; i < count; i++)
+		used += (size_t) snprintf(text + used, space - used,
+				"  - {id: e%zu, address: h, port: 1}\n", i);
+	assert_errno(read_text("f.yaml", text, used, NULL, &c, &err), E2BIG);
+	assert_non_null(strstr(err.text, "/x/f.yaml:100003:5: "));
+	free(text);
+}
+
 static int read_or_run_out(void *userdata)
 {
 	struct format_options options = { .service_label = "service", .stem = "x" };
@@ -708,6 +785,9 @@ int main(void)
 		cmocka_unit_test(namespaces_are_not_mixed),
 		cmocka_unit_test(promise_p2_no_beginning_of_a_file_empties_a_service),
 		cmocka_unit_test(only_slices_end_where_they_were_cut),
+		cmocka_unit_test(more_than_a_maximum_is_refused),
+		cmocka_unit_test(an_endpoint_has_a_maximum_of_metadata),
+		cmocka_unit_test(a_service_has_a_maximum_of_endpoints),
 		cmocka_unit_test(running_out_of_memory_is_survived),
 	};
 

@@ -10,7 +10,7 @@
 
 #include "fake-source.h"
 #include "file.h"
-#include "format.h"
+#include "files.h"
 #include "test.h"
 
 extern const struct usher_plugin usher_plugin;
@@ -567,6 +567,24 @@ static void a_pipe_under_the_name_does_not_hang(void **state)
 	assert_int_equal(answer(s, "catalog")->code, -EINVAL);
 }
 
+static void a_folder_has_a_maximum_of_files(void **state)
+{
+	struct scene *s = *state;
+
+	for (int i = 0; i <= FILES_MAX; i++) {
+		char name[32];
+
+		(void) snprintf(name, sizeof(name), "%d.yaml", i);
+		assert_int_equal(
+				close(open(path_in(s, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0644)),
+				0);
+	}
+	want(s, "catalog");
+	run(s);
+	assert_int_equal(answer(s, "catalog")->code, -E2BIG);
+	assert_non_null(strstr(answer(s, "catalog")->text, "more than 10000 files"));
+}
+
 int main(void)
 {
 #define SCENE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -590,6 +608,7 @@ int main(void)
 		SCENE(a_service_wanted_later_is_told_at_once),
 		SCENE(a_port_asked_of_a_format_without_ports_is_refused),
 		SCENE(a_name_in_the_registry_may_differ),
+		SCENE(a_folder_has_a_maximum_of_files),
 		SCENE(a_pipe_under_the_name_does_not_hang),
 	};
 
