@@ -399,6 +399,13 @@ static int let_it_settle(struct scene *s)
 	return USHER_WAIT_TIMEOUT;
 }
 
+static int add_another_file(struct scene *s)
+{
+	assert_int_equal(answer(s, "catalog")->verdict, USHER_SUSPECT);
+	put(s, "b.yaml", SEARCH_ONE);
+	return USHER_WAIT_PATH;
+}
+
 static void a_file_cut_short_in_place_is_suspect(void **state)
 {
 	struct scene *s = *state;
@@ -407,8 +414,9 @@ static void a_file_cut_short_in_place_is_suspect(void **state)
 	want(s, "catalog");
 	s->steps[0] = cut_short_in_place;
 	s->steps[1] = let_it_settle;
+	s->steps[2] = add_another_file;
 	run(s);
-	assert_int_equal(answer(s, "catalog")->offers, 2);
+	assert_int_equal(answer(s, "catalog")->offers, 3);
 	assert_int_equal(answer(s, "catalog")->verdict, USHER_SUSPECT);
 	assert_int_equal(usher_endpoints_count(answer(s, "catalog")->set), 1);
 }

@@ -1,5 +1,6 @@
 #include "answers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -94,6 +95,7 @@ static int build_from(const struct files_entry *entries, size_t count, const cha
 		memcpy(parts + n, c->parts + s->first, s->count * sizeof(*parts));
 		n += s->count;
 	}
+	assert(format); /* for one of the files is there */
 	return format->build(set, parts, n, port, reterr);
 }
 
@@ -114,6 +116,7 @@ static int decide(const struct files *files, const struct answer *a, struct ushe
 	r = check_entries(entries, count, &first, reterr);
 	if (r < 0)
 		return r;
+	assert(first);
 	format = first->file->catalog->format;
 	if (a->port && !format->has_ports)
 		return usher_node_error(reterr, place_of(first), -EINVAL,
@@ -142,10 +145,12 @@ static int decide(const struct files *files, const struct answer *a, struct ushe
 /* ---- telling ---- */
 
 /* Fewer, after a file was cut short in place or one of several went: that may be meant, and may be
- * an accident. */
+ * an accident. Saying it once more makes it no surer. */
 static enum usher_verdict judge(
 		const struct answer *a, const struct usher_endpoints *set, bool is_doubtful)
 {
+	if (a->set && usher_endpoints_equal(a->set, set))
+		return a->verdict;
 	if (is_doubtful && a->set && usher_endpoints_count(set) < usher_endpoints_count(a->set))
 		return USHER_SUSPECT;
 	return USHER_FRESH;
@@ -179,6 +184,7 @@ static int tell_anew(struct answer *a, struct usher_source *source, const struct
 	verdict = judge(a, set, is_doubtful);
 	(void) usher_endpoints_unref(a->set);
 	a->set = usher_endpoints_ref(set);
+	a->verdict = verdict;
 	a->failure = 0;
 	r = usher_source_offer(source, a->service, set, verdict, NULL, observed_usec);
 	return r == -ENOENT ? 0 : r;
@@ -225,6 +231,7 @@ static void inherit(struct answer *to, const struct answers *from)
 	if (!old || strcmp(old->name, to->name) != 0 || !is_same_port(old->port, to->port))
 		return;
 	to->set = take(old->set);
+	to->verdict = old->verdict;
 	to->reason = take(old->reason);
 	to->failure = old->failure;
 }
@@ -237,26 +244,34 @@ static int fill(struct answer *a, const struct usher_wanted *w)
 	return a->service && a->name && (a->port || !w->port) ? 0 : -ENOMEM;
 }
 
-static int follow_wanted(struct answers *a, struct usher_source *source)
+static int collect_wanted(struct answers *ret, const struct usher_wanted *wanted, size_t count)
 {
-	cleanup(answers_done) struct answers now = { 0 };
-	struct answers before;
-	size_t count = 0;
-	const struct usher_wanted *wanted = usher_source_wanted(source, &count);
-
-	now.all = calloc(count + 1, sizeof(*now.all));
-	if (!now.all)
+	ret->all = calloc(count + 1, sizeof(*ret->all));
+	if (!ret->all)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		if (fill(&now.all[now.count++], &wanted[i]) < 0)
+		if (fill(&ret->all[ret->count++], &wanted[i]) < 0)
 			return -ENOMEM;
-	if (now.count > 1)
-		qsort(now.all, now.count, sizeof(*now.all), compare_answers);
+	if (ret->count > 1)
+		qsort(ret->all, ret->count, sizeof(*ret->all), compare_answers);
+	return 0;
+}
+
+static int follow_wanted(struct answers *a, struct usher_source *source)
+{
+	struct answers now = { 0 };
+	size_t count = 0;
+	const struct usher_wanted *wanted = usher_source_wanted(source, &count);
+	int r = collect_wanted(&now, wanted, count);
+
+	if (r < 0) {
+		answers_done(&now);
+		return r;
+	}
 	for (size_t i = 0; i < now.count; i++)
 		inherit(&now.all[i], a);
-	before = *a;
+	answers_done(a);
 	*a = now;
-	now = before;
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 struct answer {
 	char *service, *name, *port; /* port may be NULL */
 	struct usher_endpoints *set; /* the last offered; NULL: never */
+	enum usher_verdict verdict;  /* with it */
 	int failure;                 /* what was said since then; 0: nothing */
 	char *reason;
 };

@@ -84,17 +84,12 @@ static int group(struct catalog *c)
 	if (!c->services)
 		return -ENOMEM;
 	for (size_t i = 0; i < c->part_count; i++) {
-		struct catalog_service *last =
-				c->service_count ? &c->services[c->service_count - 1] : NULL;
+		const char *name = c->parts[i].service;
 
-		if (last && !strcmp(last->name, c->parts[i].service))
-			last->count++;
-		else
-			c->services[c->service_count++] = (struct catalog_service){
-				.name = c->parts[i].service,
-				.first = i,
-				.count = 1,
-			};
+		if (i == 0 || strcmp(name, c->parts[i - 1].service) != 0)
+			c->services[c->service_count++] =
+					(struct catalog_service){ .name = name, .first = i };
+		c->services[c->service_count - 1].count++;
 	}
 	return 0;
 }

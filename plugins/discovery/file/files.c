@@ -121,8 +121,7 @@ static int list_entries(DIR *d, const char *folder, char ***paths, size_t *ret_c
 		errno = 0;
 		entry = readdir(d); // NOLINT(concurrency-mt-unsafe): the stream is ours
 		if (!entry && errno)
-			return usher_error_set(reterr, -errno, "%s: cannot list: %s", folder,
-					strerror(errno));
+			return usher_error_set(reterr, -errno, "%s: cannot list: %m", folder);
 		if (!entry)
 			break;
 		if (!is_wanted_name(entry->d_name))
@@ -153,7 +152,7 @@ int files_list(const char *folder, char ***ret, size_t *ret_count, struct usher_
 	int r;
 
 	if (!d)
-		return usher_error_set(reterr, -errno, "%s: %s", folder, strerror(errno));
+		return usher_error_set(reterr, -errno, "%s: %m", folder);
 	r = list_entries(d, folder, &paths, ret_count, reterr);
 	if (r < 0)
 		return r;
@@ -345,12 +344,13 @@ static int adopt(struct files *f, char *const *paths, size_t count)
 
 		if (!find_file(&sorted, paths[i]) && add_file(f, paths[i]) < 0) {
 			if (f->count > 0)
-				qsort((void *) f->all, f->count, sizeof(*f->all), compare_files);
+				qsort((void *) f->all, f->count, sizeof(struct file *),
+						compare_files);
 			return -ENOMEM;
 		}
 	}
 	if (f->count > known)
-		qsort((void *) f->all, f->count, sizeof(*f->all), compare_files);
+		qsort((void *) f->all, f->count, sizeof(struct file *), compare_files);
 	return 0;
 }
 
@@ -373,7 +373,7 @@ static int list_paths(
 	char **paths;
 
 	if (stat(f->path, &s) < 0)
-		return usher_error_set(reterr, -errno, "%s: %s", f->path, strerror(errno));
+		return usher_error_set(reterr, -errno, "%s: %m", f->path);
 	if (S_ISDIR(s.st_mode))
 		return files_list(f->path, ret, ret_count, reterr);
 	paths = calloc(2, sizeof(*paths));

@@ -163,23 +163,23 @@ static int survey_slice(struct catalog *catalog, const struct usher_node *slice,
 	if (!type)
 		return usher_node_error(
 				reterr, slice, -EBADMSG, "addressType: is missing in the slice");
-	if (!strcmp(type, "FQDN"))
+	if (strcmp(type, "FQDN") == 0)
 		return 0;
-	if (strcmp(type, "IPv4") && strcmp(type, "IPv6"))
+	if (strcmp(type, "IPv4") != 0 && strcmp(type, "IPv6") != 0)
 		return usher_node_error(reterr, usher_node_get(slice, "addressType"), -EBADMSG,
 				"addressType: %s is none of IPv4, IPv6, FQDN", type);
 	r = check_slice(slice, reterr);
 	if (r < 0)
 		return r;
 	if (options->kubernetes_namespace &&
-			(!space || strcmp(space, options->kubernetes_namespace)))
+			(!space || strcmp(space, options->kubernetes_namespace) != 0))
 		return 0;
 	return add_slice(catalog, slice, space, service, reterr);
 }
 
 static int refuse_kind(const struct usher_node *n, const char *kind, struct usher_error *reterr)
 {
-	if (!strcmp(kind, "Endpoints") || !strcmp(kind, "EndpointsList"))
+	if (strcmp(kind, "Endpoints") == 0 || strcmp(kind, "EndpointsList") == 0)
 		return usher_node_error(reterr, n, -EBADMSG,
 				"kind: Endpoints are cut off at 1000 addresses; write the file with "
 				"`kubectl get endpointslices` instead");
@@ -251,10 +251,10 @@ static int kubernetes_survey(struct catalog *catalog, const struct usher_node *r
 		return usher_node_error(reterr, root, -EBADMSG,
 				"kind: is missing, as in a file that is cut off; kubectl prints it "
 				"with `-o yaml` and `-o json`");
-	if (!strcmp(kind, "EndpointSlice"))
+	if (strcmp(kind, "EndpointSlice") == 0)
 		return survey_slice(catalog, root, options, reterr);
-	if (!strcmp(kind, "EndpointSliceList") || !strcmp(kind, "List"))
-		return survey_list(catalog, root, !strcmp(kind, "List"), options, reterr);
+	if (strcmp(kind, "EndpointSliceList") == 0 || strcmp(kind, "List") == 0)
+		return survey_list(catalog, root, strcmp(kind, "List") == 0, options, reterr);
 	return refuse_kind(usher_node_get(root, "kind"), kind, reterr);
 }
 

@@ -36,7 +36,7 @@ static int check_group(const struct usher_node *group, struct usher_error *reter
 	for (size_t i = 0; i < format_count(group); i++) {
 		const char *key = usher_node_key(group, i);
 
-		if (strcmp(key, group_keys[0]) && strcmp(key, group_keys[1]))
+		if (strcmp(key, group_keys[0]) != 0 && strcmp(key, group_keys[1]) != 0)
 			return usher_node_error(reterr, usher_node_key_node(group, i), -EBADMSG,
 					"%s: is no key of a group; a group has targets and labels",
 					key);
@@ -103,7 +103,7 @@ static bool is_twin(const struct usher_endpoints *set, const struct usher_endpoi
 		const char *value = usher_endpoints_metadata(
 				set, (size_t) i, endpoint->metadata[k].name);
 
-		if (!value || strcmp(value, endpoint->metadata[k].value))
+		if (!value || strcmp(value, endpoint->metadata[k].value) != 0)
 			return false;
 	}
 	return true;

@@ -39,7 +39,7 @@ static bool spring_detect(const struct usher_node *root)
 	for (size_t i = 0; i < usher_node_count(root); i++) {
 		const char *key = usher_node_key(root, i);
 
-		if (!strcmp(key, "spring") || !strncmp(key, "spring.", 7))
+		if (strcmp(key, "spring") == 0 || strncmp(key, "spring.", 7) == 0)
 			return true;
 	}
 	return false;
@@ -90,7 +90,7 @@ static int follow(struct search *s, const struct branch *from, size_t i)
 	size_t key_length = strlen(key), rest_length = strlen(from->rest);
 	size_t shorter = key_length < rest_length ? key_length : rest_length;
 
-	if (strncmp(key, from->rest, shorter))
+	if (strncmp(key, from->rest, shorter) != 0)
 		return 0;
 	if (key_length == rest_length)
 		return add_services(s, value);
@@ -145,10 +145,10 @@ static int read_uri(const struct usher_node *n, char *address, struct usher_endp
 	if (!authority || authority == uri)
 		return usher_node_error(reterr, n, -EBADMSG,
 				"uri: %s is none, such as http://10.0.0.5:8080", uri);
-	if (!strncasecmp(uri, "https://", 8)) {
+	if (strncasecmp(uri, "https://", 8) == 0) {
 		endpoint->secure = true;
 		default_port = 443;
-	} else if (!strncasecmp(uri, "http://", 7)) {
+	} else if (strncasecmp(uri, "http://", 7) == 0) {
 		default_port = 80;
 	}
 	authority += 3;
@@ -188,7 +188,7 @@ static int read_host(const struct usher_node *n, struct usher_endpoint *endpoint
 	r = format_get_text(n, "port", &port, reterr);
 	if (r < 0)
 		return r;
-	if (r == 0 || !strcmp(port, "0")) {
+	if (r == 0 || strcmp(port, "0") == 0) {
 		endpoint->port = endpoint->secure ? 443 : 80;
 		return 0;
 	}

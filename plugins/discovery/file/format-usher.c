@@ -30,7 +30,7 @@ static int check_keys(
 		const char *key = usher_node_key(map, i), *near;
 		size_t k = 0;
 
-		while (known[k] && strcmp(known[k], key))
+		while (known[k] && strcmp(known[k], key) != 0)
 			k++;
 		if (known[k])
 			continue;

@@ -69,10 +69,10 @@ size_t layout_quote_end(const struct layout *l, size_t at)
 	char quote = l->bytes[at];
 
 	for (at++; at < l->size; at++) {
-		if (quote == '"' && l->bytes[at] == '\\')
-			at++;
-		else if (l->bytes[at] == quote && quote == '\'' && at + 1 < l->size &&
-				l->bytes[at + 1] == quote)
+		bool is_pair = at + 1 < l->size && quote == '\'' && l->bytes[at] == quote &&
+				l->bytes[at + 1] == quote;
+
+		if (is_pair || (quote == '"' && l->bytes[at] == '\\'))
 			at++;
 		else if (l->bytes[at] == quote)
 			return at + 1;

@@ -4,6 +4,7 @@
  * result says exactly what was meant, and puts it in the old one's place. So several usherd may
  * register in one file, and what the thread of `run` believes does not matter. */
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 
 #define NEW_FILE       "registered.yaml" /* in a folder, for services that no file names */
 #define TRIES_MAX      5                 /* when others change the file at the same time */
-#define RETRY_NAP_NSEC 50000000
+#define RETRY_NAP_NSEC 50000000L
 #define EMPTY_YAML     "services: {}\n"
 #define EMPTY_JSON     "{\"services\": {}}\n"
 
@@ -177,13 +178,14 @@ static int settle_on(struct target *t, const char *path, struct usher_error *ret
 {
 	autofree char *folder = NULL;
 
+	assert(path);
 	t->path = realpath(path, NULL);
 	if (!t->path && errno == ENOENT) {
 		t->is_new = true;
 		t->path = strdup(path);
 	}
 	if (!t->path)
-		return usher_error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+		return usher_error_set(reterr, -errno, "%s: %m", path);
 	if (folder_of(t->path, &folder) < 0)
 		return out_of_memory(reterr);
 	if (is_locked(t->folder_lock, folder))

@@ -18,7 +18,8 @@
 
 static int explain(struct usher_error *reterr, int code, const char *what, const char *path)
 {
-	switch (-code) {
+	errno = -code;
+	switch (errno) {
 	case EROFS:
 		return usher_error_set(reterr, code,
 				"%s: %s: the file system is read-only; put the file where usherd may "
@@ -35,16 +36,13 @@ static int explain(struct usher_error *reterr, int code, const char *what, const
 		return usher_error_set(reterr, code,
 				"%s: %s: the disk is full; the file is as it was", path, what);
 	default:
-		return usher_error_set(reterr, code, "%s: %s: %s", path, what, strerror(-code));
+		return usher_error_set(reterr, code, "%s: %s: %m", path, what);
 	}
 }
 
-int replace_lock(const char *folder, struct usher_error *reterr)
+/* Wait for the lock of an open folder, within LOCK_TRIES naps. */
+static int lock_folder(int fd, const char *folder, struct usher_error *reterr)
 {
-	autoclose int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	if (fd < 0)
-		return explain(reterr, -errno, "cannot open the folder", folder);
 	for (int tries = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; tries++) {
 		const struct timespec nap = { .tv_nsec = LOCK_NAP_NSEC };
 
@@ -57,12 +55,21 @@ int replace_lock(const char *folder, struct usher_error *reterr)
 					folder);
 		(void) nanosleep(&nap, NULL);
 	}
-	{
-		int locked = fd;
+	return 0;
+}
 
-		fd = -1;
-		return locked;
+int replace_lock(const char *folder, struct usher_error *reterr)
+{
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return explain(reterr, -errno, "cannot open the folder", folder);
+	r = lock_folder(fd, folder, reterr);
+	if (r < 0) {
+		(void) close(fd);
+		return r;
 	}
+	return fd;
 }
 
 static void close_folder(DIR **d)
@@ -174,11 +181,11 @@ int replace_file(const char *path, const char *bytes, size_t size,
 	if (asprintf(&folder_path, "%.*s", (int) (slash ? slash - path + 1 : 1),
 			    slash ? path : ".") < 0) {
 		folder_path = NULL;
-		return -ENOMEM;
+		return usher_error_set(reterr, -ENOMEM, "%s: out of memory", path);
 	}
 	if (asprintf(&temporary, "%s/.%s" TEMPORARY_MARK "XXXXXX", folder_path, name) < 0) {
 		temporary = NULL;
-		return -ENOMEM;
+		return usher_error_set(reterr, -ENOMEM, "%s: out of memory", path);
 	}
 	folder = open(folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)

@@ -21,7 +21,7 @@ static int stamp_of(int fd, const char *path, struct file_stamp *ret, struct ush
 	struct statx s;
 
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &s) < 0)
-		return usher_error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+		return usher_error_set(reterr, -errno, "%s: %m", path);
 	if (!S_ISREG(s.stx_mode))
 		return usher_error_set(reterr, -EINVAL, "%s: is not a regular file", path);
 
@@ -48,7 +48,7 @@ static int open_to_read(const char *path, struct usher_error *reterr)
 				"%s: usherd may not read it; give its user the right to read the "
 				"file and to enter its folders",
 				path);
-	return usher_error_set(reterr, -errno, "%s: %s", path, strerror(errno));
+	return usher_error_set(reterr, -errno, "%s: %m", path);
 }
 
 int file_stamp_read(const char *path, struct file_stamp *ret, struct usher_error *reterr)
@@ -111,8 +111,7 @@ static int read_whole(
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return usher_error_set(reterr, -errno, "%s: cannot read: %s", path,
-					strerror(errno));
+			return usher_error_set(reterr, -errno, "%s: cannot read: %m", path);
 		if (n == 0)
 			return have == size ? 0 : changed_while_read(path, reterr);
 		if (have == size)
@@ -123,7 +122,7 @@ static int read_whole(
 
 int file_text_read(const char *path, struct file_text *ret, struct usher_error *reterr)
 {
-	struct file_stamp before, after, there;
+	struct file_stamp before = { 0 }, after = { 0 }, there = { 0 };
 	autoclose int fd = -1;
 	autofree char *bytes = NULL;
 	int r;
@@ -134,7 +133,7 @@ int file_text_read(const char *path, struct file_text *ret, struct usher_error *
 	r = stamp_of(fd, path, &before, reterr);
 	if (r < 0)
 		return r;
-	if (before.size > USHER_DOCUMENT_SIZE_MAX)
+	if (before.size > (uint64_t) USHER_DOCUMENT_SIZE_MAX)
 		return usher_error_set(reterr, -EFBIG,
 				"%s: has %llu bytes, more than the %u that usher reads", path,
 				(unsigned long long) before.size, USHER_DOCUMENT_SIZE_MAX);
