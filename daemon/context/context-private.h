@@ -53,6 +53,7 @@ struct context {
 	bool recompute_due;         /* for lack of memory it could not be done */
 
 	enum source_state shown_state; /* the freshness that was last told */
+	uint64_t created_usec;
 	uint64_t cursor, saved_cursor;
 	uint64_t used_usec; /* the last pick or directory_get() */
 	unsigned holds;
@@ -98,6 +99,9 @@ void feed_touch(struct context *c, struct feed_state *f, uint64_t now_usec);
 int context_recompute(struct context *c);
 /* The same, said and tried again later when it fails. */
 int context_recompute_or_retry(struct context *c, uint64_t now_usec);
+/* Until when the first publication waits for sources that have not answered; USEC_FOREVER: it is
+ * over. */
+uint64_t context_patient_until(const struct context *c);
 /* Prepare the selector again for the result that is in force. */
 void context_drop_prepared(struct context *c);
 

@@ -22,6 +22,7 @@ int context_new(struct directory *d, const char *service, struct context **ret)
 		free(c);
 		return -ENOMEM;
 	}
+	c->created_usec = clock_boot_usec();
 	c->merged.only = MERGE_NONE;
 	c->deadline_usec = USEC_FOREVER;
 	c->deadline_index = SIZE_MAX;
@@ -229,6 +230,8 @@ void context_schedule(struct context *c, uint64_t now_usec)
 	deadline_usec = staleness_deadline(&freshness, now_usec);
 	for (size_t i = 0; i < c->feed_count; i++)
 		be_earlier(&deadline_usec, feed_deadline(c, &c->feeds[i].feed, now_usec));
+	if (now_usec < context_patient_until(c))
+		be_earlier(&deadline_usec, context_patient_until(c));
 	if (c->recompute_due)
 		be_earlier(&deadline_usec, now_usec + CONTEXT_RETRY_USEC);
 	if (!c->eager && c->holds == 0 && c->override_count == 0)

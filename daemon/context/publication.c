@@ -47,14 +47,39 @@ static bool every_feed_has_answered(const struct context *c)
 	return true;
 }
 
-/* A first answer that is empty is believed only when everybody has been heard: until then nobody
- * knows that the service is empty. */
-static bool may_publish(const struct context *c)
+/* Whether what has answered is all that the merge needs: with `union` every source, with `first`
+ * each one before the one that is taken, unless it fails, for then the next one stands in. */
+static bool is_whole(const struct context *c)
+{
+	for (size_t i = 0; i < c->feed_count; i++) {
+		const struct feed *f = &c->feeds[i].feed;
+
+		if (!f->observation && (c->config->merge == MERGE_UNION || !f->error))
+			return false;
+		if (f->observation && c->config->merge == MERGE_FIRST &&
+				usher_endpoints_count(f->observation->endpoints) > 0)
+			return true;
+	}
+	return true;
+}
+
+uint64_t context_patient_until(const struct context *c)
+{
+	return c->snapshot ? USEC_FOREVER : c->created_usec + c->config->startup_timeout_usec;
+}
+
+/* Before anything is published, a part of the sources must not pass for the whole; that is waited
+ * for no longer than the startup timeout. A first answer that is empty is believed only when
+ * everybody has been heard. */
+static bool may_publish(const struct context *c, uint64_t now_usec)
 {
 	if (!c->merged.endpoints)
 		return false;
-	return c->snapshot || usher_endpoints_count(c->merged.endpoints) > 0 ||
-			every_feed_has_answered(c);
+	if (c->snapshot)
+		return true;
+	if (usher_endpoints_count(c->merged.endpoints) == 0)
+		return every_feed_has_answered(c);
+	return is_whole(c) || now_usec >= context_patient_until(c);
 }
 
 /* ---- entries ---- */
@@ -340,7 +365,7 @@ int context_recompute(struct context *c)
 	r = context_merge(c);
 	if (r < 0)
 		return r;
-	if (!may_publish(c))
+	if (!may_publish(c, clock_boot_usec()))
 		return 0;
 	r = compute(c, &s, &filtered_stage);
 	if (r < 0)

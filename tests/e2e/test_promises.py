@@ -1,8 +1,10 @@
 """What usher promises, one test or more a promise."""
 
+import contextlib
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import threading
 
@@ -155,12 +157,23 @@ def test_p2_a_service_without_an_answer_is_never_an_empty_list(usherd):
         assert len(first["endpoints"]) == 3
 
 
-def test_p2_the_last_known_directory_survives_a_restart_with_the_source_down(usherd):
+def is_on_disk(daemon):
+    with contextlib.closing(sqlite3.connect(f"file:{daemon.folder}/state/usher.db?mode=ro", uri=True)) as disk:
+        return "catalog-a" in "\n".join(disk.iterdump())
+
+
+def kill_once_it_is_on_disk(daemon):
+    wait_until("the directory is on disk", lambda: is_on_disk(daemon))
+    daemon.kill()
+
+
+@pytest.mark.parametrize("end", [lambda daemon: daemon.stop(), kill_once_it_is_on_disk], ids=["stop", "kill"])
+def test_p2_the_last_known_directory_survives_a_restart_with_the_source_down(usherd, end):
     daemon = usherd(service())
     daemon.write_endpoints({"catalog": THREE})
     daemon.start()
     before = daemon.get("/v1/services/catalog/endpoints")
-    daemon.kill()
+    end(daemon)
     daemon.endpoints.unlink()
     daemon.configure(service(startup_timeout="100ms"))
     daemon.start()
@@ -327,16 +340,13 @@ def test_p6_a_full_disk_stops_no_answers_and_starts_no_drain(usherd, tmp_path):
         pytest.skip("making a full disk needs root")
     disk = tmp_path / "disk"
     disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
     try:
         daemon = usherd({**service(), "state_dir": str(disk / "state")})
         daemon.write_endpoints({"catalog": THREE})
         daemon.start()
-        with open(disk / "filler", "wb") as filler:
-            try:
-                while filler.write(b"x" * 4096):
-                    filler.flush()
-            except OSError:
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while filler.write(b"x" * 4096):
                 pass
         many = [endpoint(f"e{i}", 8000) for i in range(3000)]
         daemon.write_endpoints({"catalog": [*THREE, *many]})

@@ -42,7 +42,7 @@ def test_a_source_that_is_down_at_the_start_is_found_later(usherd):
     daemon = usherd({"services": {"catalog": {"startup_timeout": "200ms"}}})
     daemon.start()
     daemon.write_endpoints({"catalog": ONE})
-    daemon.wait_listed(["a"])
+    wait_until("it is found", lambda: daemon.pick().status == 200)
     wait_until("the status follows", lambda: daemon.status() == "1 services, 1 live")
 
 
@@ -58,6 +58,31 @@ def test_before_the_first_answer_a_consumer_is_told_so(usherd):
     daemon.write_endpoints({"catalog": ONE})
     daemon.wait_told("READY", "1")
     assert daemon.call("GET", "/readyz").status == 200
+
+
+def test_a_union_goes_on_without_a_source_whose_time_is_used_up(usherd):
+    daemon = usherd()
+    daemon.configure({
+        "sources": [{"name": "files", "plugin": "file", "options": {"path": str(daemon.endpoints)}},
+                    {"name": "absent", "plugin": "file", "options": {"path": str(daemon.folder / "absent.yaml")}}],
+        "services": {"catalog": {"merge": "union", "sources": ["files", "absent"], "startup_timeout": "300ms"}},
+    })
+    daemon.write_endpoints({"catalog": ONE})
+    daemon.start()
+    wait_until("what there is, is served", lambda: daemon.pick().status == 200)
+
+
+def test_the_next_source_stands_in_for_one_that_fails(usherd):
+    daemon = usherd()
+    daemon.configure({
+        "sources": [{"name": "absent", "plugin": "file", "options": {"path": str(daemon.folder / "absent.yaml")}},
+                    {"name": "files", "plugin": "file", "options": {"path": str(daemon.endpoints)}}],
+        "services": {"catalog": {"startup_timeout": "30s"}},
+    })
+    daemon.write_endpoints({"catalog": ONE})
+    daemon.start(wait=False)
+    wait_until("it is served before the time is used up", lambda: daemon.socket.exists() and daemon.pick().status == 200,
+               deadline=20)
 
 
 def test_a_union_is_not_published_before_each_of_its_sources_has_answered(usherd):

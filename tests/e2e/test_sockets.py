@@ -8,11 +8,12 @@ import pytest
 
 from usher import USHERD, endpoint, wait_until
 
+CATALOG = {"services": {"catalog": {}}}
 ONE = {"catalog": [endpoint("catalog-a", 8081)]}
 
 
 def test_a_leftover_of_a_killed_daemon_is_replaced(usherd):
-    daemon = usherd()
+    daemon = usherd(CATALOG)
     daemon.write_endpoints(ONE)
     daemon.start()
     daemon.kill()
@@ -22,7 +23,7 @@ def test_a_leftover_of_a_killed_daemon_is_replaced(usherd):
 
 
 def test_a_live_daemon_is_not_pushed_aside(usherd):
-    first = usherd(name="first")
+    first = usherd(CATALOG, name="first")
     first.write_endpoints(ONE)
     first.start()
     second = usherd(name="second", config={
@@ -34,7 +35,7 @@ def test_a_live_daemon_is_not_pushed_aside(usherd):
 
 
 def test_what_is_no_socket_is_not_removed(usherd):
-    daemon = usherd()
+    daemon = usherd(CATALOG)
     daemon.write_endpoints(ONE)
     daemon.socket.write_text("somebody's file")
     daemon.start(wait=False)
@@ -53,7 +54,7 @@ def test_a_second_daemon_on_the_same_state_is_refused(usherd):
 
 
 def test_sockets_that_systemd_passes_are_used(usherd):
-    daemon = usherd()
+    daemon = usherd(CATALOG)
     daemon.write_endpoints(ONE)
     listeners = []
     for path in (daemon.socket, daemon.admin):
@@ -122,7 +123,7 @@ def test_a_group_that_is_not_there_is_named(usherd):
 
 
 def test_a_flood_of_connections_is_survived(usherd):
-    daemon = usherd()
+    daemon = usherd(CATALOG)
     daemon.write_endpoints(ONE)
     daemon.start()
     kept = []

@@ -37,6 +37,17 @@ def wait_until(what, probe, deadline=DEADLINE, every=0.02):
         time.sleep(every)
 
 
+class PlainDumper(yaml.SafeDumper):
+    """Without anchors and aliases, which usher refuses."""
+
+    def ignore_aliases(self, _):
+        return True
+
+
+def as_yaml(value):
+    return yaml.dump(value, Dumper=PlainDumper, sort_keys=False)
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path, timeout=DEADLINE):
         super().__init__("localhost", timeout=timeout)
@@ -129,14 +140,14 @@ class Usherd:
             "sources": [{"name": "files", "plugin": "file", "options": {"path": str(self.endpoints)}}],
         }
         whole.update(config)
-        self.write_config(yaml.safe_dump(whole, sort_keys=False))
+        self.write_config(as_yaml(whole))
 
     def write_config(self, text):
         replace_file(self.config_path, text)
 
     def write_endpoints(self, services, path=None):
         """{"catalog": [{"id": ..., "address": ..., "port": ...}]} in usher's own format, atomically."""
-        replace_file(path or self.endpoints, yaml.safe_dump({"services": services}, sort_keys=False))
+        replace_file(path or self.endpoints, as_yaml({"services": services}))
 
     # ---- life ----
 
