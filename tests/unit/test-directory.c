@@ -265,6 +265,8 @@ static void the_first_source_that_is_not_empty_is_taken(void **state)
 
 	configure(f, HEAD "services: {catalog: {}}\n");
 	fake_offer("two", "catalog", "b");
+	assert_null(context_snapshot(catalog(f)));
+	fake_fail("one", "catalog", -EIO, "unreachable");
 	assert_string_equal(listed(f), "b");
 	assert_false(context_has_answer(catalog(f)));
 	fake_offer("one", "catalog", "a");
@@ -274,6 +276,18 @@ static void the_first_source_that_is_not_empty_is_taken(void **state)
 	fake_offer("two", "catalog", "c d");
 	assert_int_equal(f->seen.published, 2);
 	assert_int_equal(context_snapshot(catalog(f))->entries[0].source, 0);
+}
+
+static void a_part_of_the_sources_passes_for_the_whole_only_when_time_is_used_up(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, HEAD "services: {catalog: {merge: union, startup_timeout: 10s}}\n");
+	fake_offer("one", "catalog", "a b");
+	wind(f, 9 * S);
+	assert_null(context_snapshot(catalog(f)));
+	wind(f, 2 * S);
+	assert_string_equal(listed(f), "a b");
 }
 
 static void a_union_joins_and_counts_conflicts(void **state)
@@ -1404,6 +1418,7 @@ int main(void)
 		TEST(each_fact_of_an_answer_has_a_word_of_its_own),
 		TEST(an_empty_answer_is_believed_when_everybody_has_answered),
 		TEST(the_first_source_that_is_not_empty_is_taken),
+		TEST(a_part_of_the_sources_passes_for_the_whole_only_when_time_is_used_up),
 		TEST(a_union_joins_and_counts_conflicts),
 		TEST(a_failing_source_keeps_what_it_said),
 		TEST(an_answer_ages_and_everybody_hears_when_it_is_stale),
