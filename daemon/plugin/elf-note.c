@@ -11,6 +11,7 @@
 #include "ownership.h"
 
 /* Made by the linker: the ELF header of the program we run in, which says what this machine is. */
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
 static bool within(size_t size, uint64_t offset, uint64_t length)

@@ -177,7 +177,8 @@ static int append(struct plugins *plugins, struct plugin *p)
 {
 	struct plugin **items;
 
-	items = reallocarray(plugins->items, plugins->count + 1, sizeof(*items));
+	items = reallocarray(plugins->items, plugins->count + 1,
+			sizeof(struct plugin *)); // NOLINT(bugprone-sizeof-expression): of pointers
 	if (!items)
 		return -ENOMEM;
 	plugins->items = items;
@@ -258,7 +259,7 @@ static int scan_dir(struct plugins *plugins, const char *dir)
 	if (count < 0) {
 		if (errno != ENOENT)
 			log_error(NULL, "%s: cannot be searched for plug-ins: %s", dir,
-					strerror(errno)); // NOLINT(concurrency-mt-unsafe)
+					usher_error_text(NULL, -errno));
 		return 0;
 	}
 

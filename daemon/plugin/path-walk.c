@@ -135,7 +135,6 @@ int path_walk(const char *path, path_step_handler handler, void *userdata, char 
 		if (r <= 0)
 			return r;
 	}
-	memcpy(ret_real, walk.real[0] ? walk.real : "/",
-			strlen(walk.real) + (walk.real[0] ? 1 : 2));
+	(void) snprintf(ret_real, PATH_MAX, "%s", walk.real[0] ? walk.real : "/");
 	return 1;
 }

@@ -221,7 +221,7 @@ static int check_identity(const struct usher_plugin *said, const char *file_name
 				said->name, file_name);
 	if (said->instance_size > PLUGIN_INSTANCE_MAX)
 		return usher_error_set(reterr, -EINVAL,
-				"asks for instances of %zu bytes; the most is %u",
+				"asks for instances of %zu bytes; the most is %zu",
 				said->instance_size, PLUGIN_INSTANCE_MAX);
 	return 0;
 }

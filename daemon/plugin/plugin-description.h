@@ -10,8 +10,8 @@
 
 #include "elf-note.h"
 
-#define PLUGIN_OPTIONS_MAX  256                 /* rows of one table */
-#define PLUGIN_INSTANCE_MAX (16u * 1024 * 1024) /* bytes of one instance */
+#define PLUGIN_OPTIONS_MAX  256                         /* rows of one table */
+#define PLUGIN_INSTANCE_MAX ((size_t) 16 * 1024 * 1024) /* bytes of one instance */
 
 struct plugin_description {
 	struct usher_plugin plugin; /* its facets point to the copies below, or are NULL */

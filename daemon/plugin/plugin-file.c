@@ -48,7 +48,8 @@ static int check_file(int fd, struct plugin_stamp *ret, struct usher_error *rete
 	struct stat status;
 
 	if (fstat(fd, &status) < 0)
-		return usher_error_set(reterr, -errno, "cannot be looked at: %s", strerror(errno));
+		return usher_error_set(reterr, -errno, "cannot be looked at: %s",
+				usher_error_text(NULL, -errno));
 	if (!S_ISREG(status.st_mode))
 		return usher_error_set(reterr, -EPERM, "is no regular file");
 	if (!trusted(status.st_uid))
@@ -62,8 +63,8 @@ static int check_file(int fd, struct plugin_stamp *ret, struct usher_error *rete
 				"installed, then chmod go-w",
 				status.st_mode & 07777);
 	if (status.st_size > PLUGIN_FILE_MAX)
-		return usher_error_set(reterr, -EFBIG, "is larger than %u MiB",
-				PLUGIN_FILE_MAX / 1024 / 1024);
+		return usher_error_set(reterr, -EFBIG, "is larger than %lld MiB",
+				(long long) PLUGIN_FILE_MAX / 1024 / 1024);
 
 	stamp_from_stat(&status, ret);
 	return 0;
@@ -78,7 +79,7 @@ static int check_folder(const char *folder, bool direct, struct usher_error *ret
 
 	if (stat(folder, &status) < 0)
 		return usher_error_set(reterr, -errno, "its folder %s cannot be looked at: %s",
-				folder, strerror(errno));
+				folder, usher_error_text(NULL, -errno));
 	if (!trusted(status.st_uid))
 		return usher_error_set(reterr, -EPERM,
 				"the folder %s belongs to uid %u, who could replace the file; it must "
@@ -120,7 +121,8 @@ static int check_places(const char *path, struct usher_error *reterr)
 	int r;
 
 	if (!real)
-		return usher_error_set(reterr, -errno, "cannot be followed: %s", strerror(errno));
+		return usher_error_set(reterr, -errno, "cannot be followed: %s",
+				usher_error_text(NULL, -errno));
 	if (!listed)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 
@@ -147,8 +149,8 @@ static int read_whole(int fd, size_t size, uint8_t **ret, struct usher_error *re
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
-			return usher_error_set(
-					reterr, -errno, "cannot be read: %s", strerror(errno));
+			return usher_error_set(reterr, -errno, "cannot be read: %s",
+					usher_error_text(NULL, -errno));
 		if (n == 0)
 			return usher_error_set(reterr, -EBADMSG,
 					"became shorter while it was read; is it being installed?");
@@ -218,8 +220,8 @@ int plugin_file_check(const char *path, const char *name, struct elf_abi *ret_ab
 	if (fd < 0 && errno == ENOENT)
 		return usher_error_set(reterr, -ENOENT, "%s: there is no such file", path);
 	if (fd < 0)
-		return usher_error_set(
-				reterr, -errno, "%s: cannot be opened: %s", path, strerror(errno));
+		return usher_error_set(reterr, -errno, "%s: cannot be opened: %s", path,
+				usher_error_text(NULL, -errno));
 
 	r = check_open_file(fd, path, name, ret_abi, ret_stamp, reterr);
 	if (r < 0)

@@ -10,7 +10,7 @@
 
 #include "elf-note.h"
 
-#define PLUGIN_FILE_MAX (256u * 1024 * 1024) /* bytes */
+#define PLUGIN_FILE_MAX ((off_t) 256 * 1024 * 1024) /* bytes */
 
 /* Which file it was: to tell one that has been replaced since. */
 struct plugin_stamp {

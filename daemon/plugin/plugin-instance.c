@@ -86,6 +86,17 @@ static int find_facet(struct plugins *plugins, const struct plugin_use *use,
 	return r < 0 ? place_error(use, r, reterr) : 0;
 }
 
+/* Counting a reference changes nothing that the const of a node protects. */
+static struct usher_document *ref_document(const struct usher_node *node)
+{
+	const union {
+		const struct usher_document *borrowed;
+		struct usher_document *counted;
+	} document = { .borrowed = usher_node_document(node) };
+
+	return usher_document_ref(document.counted);
+}
+
 static int instance_init(struct plugin_instance *instance, const struct plugin_use *use,
 		struct usher_error *reterr)
 {
@@ -133,9 +144,7 @@ int plugin_instance_new(struct plugins *plugins, const struct plugin_use *use,
 		return r;
 	node = use->options ? use->options : use->place;
 	if (node)
-		/* The document's count is its own; const says that the text does not change. */
-		instance->document = usher_document_ref(
-				(struct usher_document *) (uintptr_t) usher_node_document(node));
+		instance->document = ref_document(node);
 	r = instance_init(instance, use, reterr);
 	if (r < 0)
 		return r;

@@ -90,43 +90,53 @@ static bool read_functions(
 	return true;
 }
 
-/* One facet of the plug-in, into its place in the preview. */
-static bool read_facet(const struct elf_data *data, uint64_t plugin, size_t member, size_t plain,
-		void *ret, size_t full, const void **ret_pointer)
+/* Where a facet's pointer stands in the plug-in, and where the facet goes in the preview. */
+struct facet_place {
+	size_t member;
+	size_t at;
+	size_t plain; /* bytes before its first function */
+	size_t full;
+};
+
+#define FACET(facet, first)                                                            \
+	{                                                                              \
+		offsetof(struct usher_plugin, facet), offsetof(struct preview, facet), \
+				offsetof(struct usher_##facet, first),                 \
+				sizeof(struct usher_##facet)                           \
+	}
+
+static const struct facet_place facet_places[] = {
+	FACET(discovery, run),
+	FACET(registration, add),
+	FACET(stage, filter),
+	FACET(selector, prepare),
+};
+
+static bool read_facet(const struct elf_data *data, uint64_t plugin,
+		const struct facet_place *place, struct preview *ret)
 {
+	const void *facet;
 	uint64_t target;
 
-	if (!read_pointer(data, plugin + member, ret_pointer, &target))
+	if (!read_pointer(data, plugin + place->member, &facet, &target))
 		return false;
-	if (!*ret_pointer)
-		return true;
-	*ret_pointer = ret;
-	return read_functions(data, target, plain, ret, full);
+	if (facet) {
+		facet = (char *) ret + place->at;
+		if (!read_functions(data, target, place->plain, (char *) ret + place->at,
+				    place->full))
+			return false;
+	}
+	memcpy((char *) &ret->plugin + place->member, &facet, sizeof(facet));
+	return true;
 }
 
 static bool read_facets(const struct elf_data *data, uint64_t address, struct preview *ret)
 {
-	struct usher_plugin *plugin = &ret->plugin;
-	const void *pointers[4] = {};
-
-	if (plugin->size < sizeof(*plugin))
+	if (ret->plugin.size < sizeof(ret->plugin))
 		return false; /* of an older minor: judged after loading */
-	if (!read_facet(data, address, offsetof(struct usher_plugin, discovery), sizeof(size_t),
-			    &ret->discovery, sizeof(ret->discovery), &pointers[0]) ||
-			!read_facet(data, address, offsetof(struct usher_plugin, registration),
-					sizeof(size_t), &ret->registration,
-					sizeof(ret->registration), &pointers[1]) ||
-			!read_facet(data, address, offsetof(struct usher_plugin, stage),
-					offsetof(struct usher_stage, filter), &ret->stage,
-					sizeof(ret->stage), &pointers[2]) ||
-			!read_facet(data, address, offsetof(struct usher_plugin, selector),
-					sizeof(size_t), &ret->selector, sizeof(ret->selector),
-					&pointers[3]))
-		return false;
-	plugin->discovery = pointers[0];
-	plugin->registration = pointers[1];
-	plugin->stage = pointers[2];
-	plugin->selector = pointers[3];
+	for (size_t i = 0; i < ELEMENTS(facet_places); i++)
+		if (!read_facet(data, address, &facet_places[i], ret))
+			return false;
 	return true;
 }
 

@@ -17,7 +17,8 @@ struct registration_job {
 	atomic_uint refs;
 	struct registration_job *next; /* in the queue */
 	enum source_registration what;
-	struct usher_wanted service; /* its texts are the job's */
+	struct usher_wanted service; /* made of the texts below */
+	char *service_text, *name_text, *port_text;
 	struct usher_endpoints *endpoint;
 	char *id;
 	enum usher_admin_state state;
@@ -58,9 +59,9 @@ static struct registration_job *job_unref(struct registration_job *job)
 {
 	if (!job || atomic_fetch_sub_explicit(&job->refs, 1, memory_order_acq_rel) != 1)
 		return NULL;
-	free((char *) (uintptr_t) job->service.service);
-	free((char *) (uintptr_t) job->service.name);
-	free((char *) (uintptr_t) job->service.port);
+	free(job->service_text);
+	free(job->name_text);
+	free(job->port_text);
 	usher_endpoints_unref(job->endpoint);
 	free(job->id);
 	free(job);
@@ -109,7 +110,6 @@ static int copy_endpoint(struct registration_job *job, const struct usher_endpoi
 static int job_new(const struct registration *registration, struct registration_job **ret)
 {
 	cleanup(job_unrefp) struct registration_job *job = calloc(1, sizeof(*job));
-	char *service = NULL, *name = NULL, *port = NULL;
 	int r;
 
 	if (!job)
@@ -117,14 +117,12 @@ static int job_new(const struct registration *registration, struct registration_
 	atomic_init(&job->refs, 1);
 	job->what = registration->what;
 	job->state = registration->state;
-	r = copy_text(registration->service.service, &service);
-	job->service.service = service;
+	r = copy_text(registration->service.service, &job->service_text);
 	if (r >= 0)
-		r = copy_text(registration->service.name, &name);
-	job->service.name = name;
+		r = copy_text(registration->service.name, &job->name_text);
 	if (r >= 0)
-		r = copy_text(registration->service.port, &port);
-	job->service.port = port;
+		r = copy_text(registration->service.port, &job->port_text);
+	job->service = (struct usher_wanted){ job->service_text, job->name_text, job->port_text };
 	if (r >= 0)
 		r = copy_text(registration->id, &job->id);
 	if (r >= 0)

@@ -147,30 +147,30 @@ static int wait_once(struct usher_source *source, const struct usher_wait *wait,
 	return now >= deadline ? flags | USHER_WAIT_TIMEOUT : flags;
 }
 
-int usher_source_wait(struct usher_source *source, const struct usher_wait *said)
+int usher_source_wait(struct usher_source *source, const struct usher_wait *wait)
 {
 	struct file_watch *watch = NULL;
-	struct usher_wait wait;
+	struct usher_wait asked;
 	uint64_t deadline;
 	int r, flags = 0;
 
-	r = read_wait(said, &wait);
+	r = read_wait(wait, &asked);
 	if (r < 0)
 		return r;
-	if (wait.path) {
-		r = get_watch(source, wait.path, &watch);
+	if (asked.path) {
+		r = get_watch(source, asked.path, &watch);
 		if (r < 0)
 			return r;
 		flags = r > 0 ? USHER_WAIT_PATH : 0;
 	}
-	deadline = deadline_of(source, &wait, clock_boot_usec());
+	deadline = deadline_of(source, &asked, clock_boot_usec());
 
 	for (;;) {
 		if (told_to_stop(source))
 			return 0;
 		if (source_take_wanted(source))
 			flags |= USHER_WAIT_WANTED;
-		r = wait_once(source, &wait, watch, deadline, flags);
+		r = wait_once(source, &asked, watch, deadline, flags);
 		if (r != 0 || flags)
 			break;
 	}

@@ -369,6 +369,7 @@ bool source_can(const struct source *source, enum source_registration what)
 	return registrar_can(source->registrar, what);
 }
 
+// NOLINTNEXTLINE(readability-function-size): its parameters are the contract
 struct registration_job *source_register(struct source *source, enum source_registration what,
 		const struct usher_wanted *service, const struct usher_endpoint *endpoint,
 		const char *id, enum usher_admin_state state, source_registered done,

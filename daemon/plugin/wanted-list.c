@@ -100,7 +100,7 @@ static struct wanted_list *copy_wanted(const struct usher_wanted *wanted, size_t
 	char *texts;
 
 	for (size_t i = 0; i < count; i++)
-		size += sizeof(*list->wanted) + sizeof(*list->said) + text_size(&wanted[i]);
+		size += sizeof(*list->wanted) + sizeof(struct said *) + text_size(&wanted[i]);
 	list = calloc(1, size);
 	if (!list)
 		return NULL;

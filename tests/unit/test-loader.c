@@ -558,6 +558,23 @@ static void a_refused_file_that_is_taken_away_is_forgotten(void **state)
 	assert_int_equal(plugins_count(f->plugins), 0);
 }
 
+static int look_through(void *userdata)
+{
+	cleanup(plugins_freep) struct plugins *plugins = NULL;
+
+	return plugins_new(userdata, &plugins);
+}
+
+static void running_out_of_memory_is_no_refusal(void **state)
+{
+	struct folder *f = *state;
+	char *dirs[] = { f->path, NULL };
+
+	copy(f, "complete");
+	copy(f, "no-note");
+	assert_survives_oom(look_through, dirs);
+}
+
 /* ---- instances ---- */
 
 static struct usher_document *parse(const char *text)
@@ -691,6 +708,7 @@ int main(void)
 		loader_test(a_corrected_file_of_the_same_path_is_loaded_anew),
 		loader_test(a_loaded_file_that_is_replaced_stays_as_it_was_loaded),
 		loader_test(a_refused_file_that_is_taken_away_is_forgotten),
+		loader_test(running_out_of_memory_is_no_refusal),
 		loader_test(an_instance_has_its_options_and_keeps_what_they_point_to),
 		loader_test(what_init_refuses_is_refused_with_its_place),
 		loader_test(wrong_options_are_refused),

@@ -569,6 +569,33 @@ static void what_is_not_wanted_any_more_is_not_delivered(void **state)
 	sem_post(&fake->go);
 }
 
+static int just_wait(struct fake *fake, struct usher_source *source)
+{
+	(void) fake;
+	return await_stop(source);
+}
+
+static int want_two(void *userdata)
+{
+	const struct usher_wanted both[] = { { "search", "search", "http" },
+		{ "catalog", "cat", NULL } };
+	struct core *core = userdata;
+
+	return source_want(core->source, both, 2);
+}
+
+static void running_out_of_memory_leaves_what_is_wanted(void **state)
+{
+	struct core *core = *state;
+	struct source_status status;
+
+	start(core, just_wait);
+	want(core, "catalog", "catalog");
+	assert_survives_oom(want_two, core);
+	source_get_status(core->source, &status);
+	assert_int_equal(status.wanted, 2);
+}
+
 /* ---- faults ---- */
 
 static int give_up_once(struct fake *fake, struct usher_source *source)
@@ -634,12 +661,6 @@ static void the_reason_that_the_plug_in_gave_outlives_its_end(void **state)
 }
 
 /* ---- stopping ---- */
-
-static int just_wait(struct fake *fake, struct usher_source *source)
-{
-	(void) fake;
-	return await_stop(source);
-}
 
 static void a_waiting_plug_in_is_stopped_at_once(void **state)
 {
@@ -1053,6 +1074,7 @@ int main(void)
 		source_test(an_answer_for_the_old_name_is_none_for_the_new),
 		source_test(what_is_wanted_again_unnoticed_is_delivered_again),
 		source_test(what_is_not_wanted_any_more_is_not_delivered),
+		source_test(running_out_of_memory_leaves_what_is_wanted),
 		source_test(a_plug_in_that_gives_up_is_run_again),
 		source_test(the_reason_that_the_plug_in_gave_outlives_its_end),
 		source_test(a_waiting_plug_in_is_stopped_at_once),
