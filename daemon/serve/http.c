@@ -58,11 +58,11 @@ static enum MHD_Result take_body(struct request *q, const char *data, size_t *si
 	return q->swallowed > REQUEST_SWALLOW_MAX ? MHD_NO : MHD_YES;
 }
 
-static bool announces_too_much(struct request *q)
+static bool announces_far_too_much(struct request *q)
 {
 	const char *length = request_header(q, MHD_HTTP_HEADER_CONTENT_LENGTH);
 
-	return length && strtoull(length, NULL, 10) > REQUEST_BODY_MAX;
+	return length && strtoull(length, NULL, 10) > REQUEST_SWALLOW_MAX;
 }
 
 static enum MHD_Result http_on_request(void *userdata, struct MHD_Connection *connection,
@@ -81,8 +81,9 @@ static enum MHD_Result http_on_request(void *userdata, struct MHD_Connection *co
 		q->begun = true;
 		q->method = method_from_string(method);
 		q->head = strcmp(method, "HEAD") == 0;
-		/* An answer now closes the connection, for the body stays unread. */
-		if (announces_too_much(q)) {
+		/* An answer now closes the connection, for the body stays unread; whoever still
+		 * writes may not see it. So what is not far too much is read first. */
+		if (announces_far_too_much(q)) {
 			q->too_large = true;
 			request_dispatch(q);
 			return q->queued ? MHD_YES : MHD_NO;

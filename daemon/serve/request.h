@@ -12,8 +12,8 @@
 #include "text.h"
 
 #define REQUEST_BODY_MAX 65536
-#define REQUEST_SWALLOW_MAX                                                  \
-	(1024 * 1024) /* of a body that is too large, before the line is cut \
+#define REQUEST_SWALLOW_MAX                                                \
+	(1024 * 1024) /* of a body that is too large; then the line is cut \
 		       */
 
 #define JSON_TYPE   "application/json"
