@@ -112,7 +112,7 @@ int api_in_flight(struct request *q)
 		return respond_missing(q, "count");
 	if (body.ttl_usec == 0 || body.ttl_usec > IN_FLIGHT_TTL_MAX)
 		return respond_problem(q, PROBLEM_BAD_REQUEST, "ttl: is not in 1ms..1h");
-	context = request_context(q, false);
+	context = request_known_context(q);
 	if (!context)
 		return 0;
 	if (!endpoint_matters(q, context, q->params[1]))

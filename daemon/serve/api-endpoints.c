@@ -115,7 +115,8 @@ int api_endpoints(struct request *q)
 	if (!query.watch && field_given(given, QUERY_REVISION))
 		return respond_problem(q, PROBLEM_BAD_REQUEST,
 				"query: revision goes with watch=true only");
-	context = request_context(q, true);
+	/* A watch says by itself that nothing is known yet. */
+	context = query.watch ? request_context_at_once(q) : request_context(q);
 	if (!context)
 		return 0;
 	if (query.watch && q->server->quiescing)

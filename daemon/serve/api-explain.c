@@ -86,7 +86,7 @@ int api_explain(struct request *q)
 
 	if (!request_query(q, query_fields, &query, &given))
 		return 0;
-	context = request_context(q, true);
+	context = request_context(q);
 	if (!context)
 		return 0;
 	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))

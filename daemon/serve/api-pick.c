@@ -103,15 +103,16 @@ int api_pick(struct request *q)
 	struct pick_body body;
 	fields_given given;
 
+	if (!request_query(q, query_fields, &query, &given))
+		return 0;
+	/* Before the body, which can be read once only. */
+	context = request_context(q);
+	if (!context)
+		return 0;
 	/* The list of what to exclude is long, and cleared only where it begins. */
 	body.hint = body.version = body.sticky = body.key = NULL;
 	body.exclude.count = 0;
-	if (!request_query(q, query_fields, &query, &given))
-		return 0;
 	if (!request_body(q, body_fields, &body, &given))
-		return 0;
-	context = request_context(q, true);
-	if (!context)
 		return 0;
 	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))
 		return 0;

@@ -237,7 +237,7 @@ int api_service(struct request *q)
 
 	if (!request_query(q, age_fields, &query, &given))
 		return 0;
-	context = request_context(q, false);
+	context = request_known_context(q);
 	if (!context)
 		return 0;
 	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))
@@ -276,7 +276,7 @@ int api_budget(struct request *q)
 
 	if (!request_query(q, budget_fields, &query, &given))
 		return 0;
-	context = request_context(q, false);
+	context = request_known_context(q);
 	if (!context)
 		return 0;
 	budget_of(&context_config(context)->drain, context_snapshot(context), query.rate, &budget);

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "first-answer.h"
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
@@ -362,6 +363,7 @@ void http_stop(struct http *http)
 	if (http->daemon) {
 		/* Nothing may be suspended when libmicrohttpd stops. */
 		reload_waits_cancel(http->door->server, http->door);
+		first_answer_cancel(http->door->server, http->door);
 		streams_cut(http->door->server, http->door);
 		(void) MHD_run(http->daemon);
 	}

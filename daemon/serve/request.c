@@ -7,6 +7,7 @@
 
 #include "api.h"
 #include "clock.h"
+#include "first-answer.h"
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
@@ -156,22 +157,24 @@ bool request_body(struct request *q, const struct field *fields, void *ret, fiel
 	return false;
 }
 
-struct context *request_context(struct request *q, bool create)
+struct context *request_known_context(struct request *q)
+{
+	struct context *context = directory_find(q->server->directory, q->params[0]);
+
+	q->service = q->params[0];
+	if (!context)
+		(void) respond_problem(q, PROBLEM_UNKNOWN_SERVICE,
+				"%s is not declared, and nobody has asked for it yet",
+				q->params[0]);
+	return context;
+}
+
+static struct context *make_context(struct request *q)
 {
 	struct usher_error error = {};
 	struct context *context;
 	int r;
 
-	q->service = q->params[0];
-	context = directory_find(q->server->directory, q->params[0]);
-	if (context)
-		return context;
-	if (!create) {
-		(void) respond_problem(q, PROBLEM_UNKNOWN_SERVICE,
-				"%s is not declared, and nobody has asked for it yet",
-				q->params[0]);
-		return NULL;
-	}
 	r = directory_get(q->server->directory, q->params[0], &context, &error);
 	if (r >= 0)
 		return context;
@@ -182,6 +185,27 @@ struct context *request_context(struct request *q, bool create)
 						       : PROBLEM_INTERNAL,
 			"%s", usher_error_text(&error, r));
 	return NULL;
+}
+
+struct context *request_context_at_once(struct request *q)
+{
+	struct context *context = directory_find(q->server->directory, q->params[0]);
+
+	q->service = q->params[0];
+	return context ? context : make_context(q);
+}
+
+struct context *request_context(struct request *q)
+{
+	struct context *context = directory_find(q->server->directory, q->params[0]);
+	bool created = !context;
+
+	q->service = q->params[0];
+	if (created)
+		context = make_context(q);
+	if (!context || context_snapshot(context))
+		return context;
+	return first_answer_wait(q, context, created) ? NULL : context;
 }
 
 bool request_is_fresh(struct request *q, struct context *context, uint64_t max_age_usec)

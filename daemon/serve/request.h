@@ -40,6 +40,7 @@ struct request {
 	bool deferred;                  /* the answer comes from `then` */
 	int (*then)(struct request *q); /* when it is resumed */
 	void *waiting;                  /* what for */
+	bool waited;                    /* for a first answer */
 	bool answered;
 	bool queued; /* and libmicrohttpd took it */
 	unsigned status;
@@ -68,9 +69,13 @@ bool request_no_query(struct request *q);
 /* A header, or NULL. */
 const char *request_header(struct request *q, const char *name);
 
-/* The context of the first parameter; `create` makes a lazy one where that is allowed. NULL: there
- * is none, and that is answered. */
-struct context *request_context(struct request *q, bool create);
+/* The context of the first parameter. NULL: there is none, and that is answered. */
+struct context *request_known_context(struct request *q);
+/* The same, made where that is allowed. For one that has just been made the call may be put off
+ * until its first answer: NULL, too; the handler runs again then. */
+struct context *request_context(struct request *q);
+/* The same, without waiting. */
+struct context *request_context_at_once(struct request *q);
 /* Note the freshness of the context for the answer, and refuse what is older than the caller
  * accepts (max_age_usec, 0: it did not say) or the service's policy. false: refused, and answered.
  */

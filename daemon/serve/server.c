@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "first-answer.h"
 #include "inside.h"
 #include "watch.h"
 
@@ -29,6 +30,7 @@ struct server *server_free(struct server *s)
 	free_leaving(s);
 	streams_stop(s);
 	watch_done(s);
+	first_answer_done(s);
 	answers_done(&s->answers);
 	in_flight_free(s->in_flight);
 	consumers_free(s->consumers);
@@ -63,6 +65,9 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	r = watch_init(s);
 	if (r < 0)
 		return r;
+	r = first_answer_init(s);
+	if (r < 0)
+		return r;
 	r = directory_subscribe(directory, &directory_events, s);
 	if (r < 0)
 		return r;
@@ -94,16 +99,19 @@ static void server_on_published(
 {
 	(void) previous;
 	watch_on_published(userdata, context);
+	first_answer_on_change(userdata, context);
 }
 
 static void server_on_renewed(void *userdata, struct context *context)
 {
 	watch_on_renewed(userdata, context);
+	first_answer_on_change(userdata, context);
 }
 
 static void server_on_removed(void *userdata, struct context *context)
 {
 	watch_on_removed(userdata, context);
+	first_answer_on_removed(userdata, context);
 }
 
 static const struct directory_events directory_events = {
@@ -222,6 +230,7 @@ int server_listen(struct server *s, const struct config *config, int inherited[D
 void server_quiesce(struct server *s)
 {
 	s->quiescing = true;
+	first_answer_cancel(s, NULL);
 	for (unsigned i = 0; i < DOOR_MAX; i++)
 		if (s->doors[i])
 			http_quiesce(&s->doors[i]->http);

@@ -10,6 +10,7 @@
 #include "test.h"
 
 struct context {
+	char name[64];
 	const char *service;
 	struct service_config config;
 	struct chain *chain;
@@ -52,7 +53,10 @@ static inline struct context *fake_add_context(const char *service)
 	struct directory *d = &fake_directory;
 	struct context *c = &d->contexts[d->count++];
 
-	*c = (struct context){ .service = service, .chain = &fake_chain };
+	assert_true(d->count <= FAKE_CONTEXTS_MAX);
+	(void) snprintf(c->name, sizeof(c->name), "%s", service);
+	c->service = c->name;
+	c->chain = &fake_chain;
 	c->config.max_age_usec = 30 * USEC_PER_SEC;
 	c->config.drain.registry_usec = 5 * USEC_PER_SEC;
 	c->config.drain.consumer_refresh_usec = 30 * USEC_PER_SEC;
@@ -158,6 +162,8 @@ int directory_get(struct directory *d, const char *service, struct context **ret
 		struct usher_error *reterr)
 {
 	*ret = directory_find(d, service);
+	if (!*ret && d->lazy)
+		*ret = fake_add_context(service);
 	if (*ret)
 		return 0;
 	return usher_error_set(reterr, -ENOENT, "nobody declared %s", service);

@@ -315,6 +315,64 @@ static void reports_and_acks_are_checked(void **state)
 			"has not been published yet");
 }
 
+static int ask_for_something_new(void)
+{
+	int fd = client_connect(serving.consumer);
+
+	fake_directory.lazy = true;
+	client_send(fd, "POST /v1/services/new/pick HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\n{\"hint\":\"h\\\"\"}");
+	serving_settle(&serving);
+	assert_int_equal(recv(fd, (char[1]){}, 1, 0), -1);
+	return fd;
+}
+
+static void the_first_call_for_a_service_waits_for_its_first_answer(void **state)
+{
+	int fd = ask_for_something_new();
+
+	(void) state;
+	fake_publish(directory_find(&fake_directory, "new"), three, 3);
+	assert_has(client_read_until(&serving, fd, "}}\n"), "\"service\": \"new\"");
+	(void) close(fd);
+}
+
+static void the_first_call_for_a_service_learns_of_a_failure(void **state)
+{
+	int fd = ask_for_something_new();
+	struct context *c = directory_find(&fake_directory, "new");
+
+	(void) state;
+	fake_directory.events->renewed(fake_directory.userdata, c);
+	serving_settle(&serving);
+	assert_int_equal(recv(fd, (char[1]){}, 1, 0), -1);
+	c->freshness.state = SOURCE_FAILED;
+	fake_directory.events->renewed(fake_directory.userdata, c);
+	assert_has(client_read_until(&serving, fd, "}}\n"), "HTTP/1.1 503");
+	(void) close(fd);
+}
+
+static void nobody_waits_for_a_first_answer_for_ever(void **state)
+{
+	int fd = ask_for_something_new();
+
+	(void) state;
+	assert_has(client_read_until(&serving, fd, "}}\n"), "\"code\": \"source_unknown\"");
+	/* And not again: it is no new service any more. */
+	assert_has(client_call(&serving, fd, "POST", "/v1/services/new/pick", "", ""),
+			"\"code\": \"source_unknown\"");
+	(void) close(fd);
+}
+
+static void who_waits_for_a_first_answer_is_answered_at_the_end(void **state)
+{
+	int fd = ask_for_something_new();
+
+	(void) state;
+	server_quiesce(serving.server);
+	assert_has(client_read_until(&serving, fd, "}}\n"), "\"code\": \"source_unknown\"");
+	(void) close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -339,6 +397,10 @@ int main(void)
 		T(every_reading_call_answers),
 		T(the_budget_adds_the_declared_windows_up),
 		T(reports_and_acks_are_checked),
+		T(the_first_call_for_a_service_waits_for_its_first_answer),
+		T(the_first_call_for_a_service_learns_of_a_failure),
+		T(nobody_waits_for_a_first_answer_for_ever),
+		T(who_waits_for_a_first_answer_is_answered_at_the_end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
