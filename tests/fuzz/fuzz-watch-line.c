@@ -1,5 +1,5 @@
-/* The lines of a watch, and what a follower makes of them: bytes are cut into lines, each parsed and
- * applied to one directory, which is then picked from. */
+/* The lines of a watch, and what a follower makes of them: bytes are cut into lines, each parsed
+ * and applied to one directory, which is then picked from. */
 
 #include <stdlib.h>
 

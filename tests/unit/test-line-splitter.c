@@ -13,8 +13,8 @@ static int collect(void *userdata, const char *line, size_t length)
 	struct lines *lines = userdata;
 
 	assert_int_equal(strlen(line), length);
-	strcat(lines->text, line);
-	strcat(lines->text, "|");
+	(void) snprintf(lines->text + strlen(lines->text),
+			sizeof(lines->text) - strlen(lines->text), "%s|", line);
 	return lines->answer;
 }
 
