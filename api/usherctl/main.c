@@ -197,7 +197,7 @@ static int unknown_verb(const struct ctl *ctl, const char *name)
 	const char *names[64] = {};
 	const char *near;
 
-	for (size_t i = 0; verbs[i].name && i < ELEMENTS(names) - 1; i++)
+	for (size_t i = 0; i < ELEMENTS(names) - 1 && verbs[i].name; i++)
 		names[i] = verbs[i].name;
 	near = usher_nearest_word(name, names);
 	if (near)
