@@ -138,7 +138,7 @@ class Usher:
                     "deadline": "60s",
                     "close": {"exec": [str(servers.script), "stop", "{id}"]},
                 },
-                "restore": {"probe": {"http": "/health"}, "ramp": "1s"},
+                "restore": {"probe": {"http": {"path": "/health"}}, "ramp": "1s"},
             }},
         }
         (folder / "usher.yaml").write_text(json.dumps(config, indent=1))
