@@ -227,11 +227,12 @@ int directory_grow(struct directory *d, size_t capacity)
 
 void directory_insert(struct directory *d, struct context *c)
 {
+	bool is_there;
 	size_t i;
 
 	assert(d->count < d->capacity);
-	assert(!directory_search(d, c->service, &i));
-	(void) directory_search(d, c->service, &i);
+	is_there = directory_search(d, c->service, &i);
+	assert(!is_there);
 	memmove(&d->contexts[i + 1], &d->contexts[i], (d->count - i) * sizeof(struct context *));
 	d->contexts[i] = c;
 	d->count++;
