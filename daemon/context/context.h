@@ -74,8 +74,9 @@ const char *context_service(const struct context *c);
 bool context_is_eager(const struct context *c);
 const struct service_config *context_config(const struct context *c);
 const struct chain *context_chain(const struct context *c);
-/* NULL before the first answer; a first answer that is empty counts once all sources have answered.
- * Borrowed: take a reference to keep it. */
+/* NULL before the first answer. The first is published when all sources that the merge needs have
+ * answered, or once startup_timeout has passed; one that is empty waits for all of them. Borrowed:
+ * take a reference to keep it. */
 struct snapshot *context_snapshot(const struct context *c);
 size_t context_feed_count(const struct context *c);
 const struct feed *context_feed(const struct context *c, size_t i);

@@ -40,15 +40,26 @@ static bool is_worth_keeping(const struct context *c, const struct feed_state *f
 	return c->eager || f->on_disk || usher_endpoints_count(f->feed.observation->endpoints) > 0;
 }
 
+/* The store says itself when the disk fails. */
+static void feed_on_stored(void *userdata, int r, const char *reason)
+{
+	(void) userdata;
+	(void) r;
+	(void) reason;
+}
+
 static void feed_store(struct context *c, struct feed_state *f, uint64_t now_usec)
 {
 	const struct observation *o = f->feed.observation;
+	/* A commit that is waited for does not gather others. A restart could do with an older
+	 * answer, but not without any. */
+	store_done done = f->on_disk ? NULL : feed_on_stored;
 	int r;
 
 	if (!c->directory->store || !is_worth_keeping(c, f))
 		return;
 	r = store_put_feed(c->directory->store, c->service, f->feed.config->source, o->endpoints,
-			o->revision, wall_time_of(f->feed.observed_usec, now_usec), NULL, NULL);
+			o->revision, wall_time_of(f->feed.observed_usec, now_usec), done, NULL);
 	if (r < 0) {
 		log_warning(FIELDS(.value[LOG_SERVICE] = c->service,
 					    .value[LOG_SOURCE] = f->feed.config->source),
