@@ -10,6 +10,8 @@
 #include "operation.h"
 #include "ownership.h"
 
+#define RESOLVED_USEC (5 * USEC_PER_SEC) /* how long a name's addresses are used */
+
 struct census {
 	struct errand errand;
 	struct sock_diag_target *targets;
@@ -55,6 +57,29 @@ static ssize_t census_find(const struct census *census, const char *id)
 	return -ENOENT;
 }
 
+/* A name is not asked for again at every tick. */
+static void census_keep_addresses(const struct sock_diag_target *target, struct operation *op)
+{
+	if (op->where.address_count == 0)
+		op->resolved_usec = clock_boot_usec();
+	op->where = *target;
+	op->where.address = NULL;
+}
+
+static void census_tell_count(const struct census *census, size_t i, struct operation *op)
+{
+	const struct sock_diag_target *target = &census->targets[i];
+
+	op->sample_code = census->code < 0 ? census->code : target->code;
+	op->sample_open = target->open;
+	if (op->sample_code == 0)
+		census_keep_addresses(target, op);
+	else
+		(void) snprintf(op->sample_fault, sizeof(op->sample_fault), "%.159s",
+				census->code < 0 ? usher_error_text(&census->error, census->code)
+						 : target->fault);
+}
+
 static void census_tell(const struct census *census, size_t i, const struct census *before)
 {
 	struct rollout *r = census->errand.userdata;
@@ -65,17 +90,10 @@ static void census_tell(const struct census *census, size_t i, const struct cens
 		return;
 	op->sample_wanted = false;
 	op->sample_usec = census->taken_usec;
-	op->sample_code = census->code;
-	if (census->code < 0) {
-		(void) snprintf(op->sample_fault, sizeof(op->sample_fault), "%.159s",
-				usher_error_text(&census->error, census->code));
-	} else {
-		op->sample_open = census->targets[i].open;
-		if (k >= 0 && before->sample &&
-				sock_diag_count_new(census->sample, i, before->sample, (size_t) k) >
-						0)
-			op->newest_connection_usec = census->taken_usec;
-	}
+	census_tell_count(census, i, op);
+	if (op->sample_code == 0 && k >= 0 && before->sample &&
+			sock_diag_count_new(census->sample, i, before->sample, (size_t) k) > 0)
+		op->newest_connection_usec = census->taken_usec;
 	rollout_wake(op);
 }
 
@@ -114,8 +132,9 @@ static struct census *census_new(const struct rollout *r)
 	return take(census);
 }
 
-static int census_add(struct census *census, const struct operation *op)
+static int census_add(struct census *census, struct operation *op)
 {
+	struct sock_diag_target *target = &census->targets[census->count];
 	struct usher_endpoint e;
 	char *address;
 
@@ -125,7 +144,11 @@ static int census_add(struct census *census, const struct operation *op)
 		return -ENOMEM;
 	census->addresses[census->count] = address;
 	memcpy(census->ids[census->count], op->record.id, DRAIN_ID_MAX);
-	census->targets[census->count] = (struct sock_diag_target){ address, e.port, 0 };
+	if (clock_boot_usec() - op->resolved_usec > RESOLVED_USEC)
+		op->where.address_count = 0;
+	*target = op->where;
+	target->address = address;
+	target->port = e.port;
 	census->count++;
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* A hook that runs a command. */
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,8 +16,6 @@
 #include "hook-kind.h"
 #include "log.h"
 #include "ownership.h"
-
-extern char **environ;
 
 #define VARIABLES 10 /* of ours */
 
@@ -250,8 +249,10 @@ static int make_arguments(const struct hook_call *call, char ***ret, struct ushe
 	size_t count = 0;
 	int r;
 
-	while (call->config->command[count])
+	while (call->config->command && call->config->command[count])
 		count++;
+	if (count == 0)
+		return usher_error_set(reterr, -EINVAL, "it has no command");
 	argv = calloc(count + 1, sizeof(*argv));
 	if (!argv)
 		return -ENOMEM;
@@ -334,6 +335,7 @@ static int exec_spawn(
 		r = make_environment(call, &env);
 	if (r < 0)
 		return r;
+	assert(argv && argv[0]);
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return -errno;

@@ -63,6 +63,7 @@ static int code_to_errno(CURLcode code)
 }
 
 /* The status is what counts; of the body, a bounded part is read and dropped. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): curl's type */
 static size_t drop_body(char *data, size_t size, size_t count, void *userdata)
 {
 	size_t *left = userdata, bytes = size * count;

@@ -38,59 +38,59 @@ struct act {
 	uint64_t again_usec; /* USEC_FOREVER: it has had its attempts */
 };
 
+/* Times are CLOCK_BOOTTIME; 0: not yet, not in this life. Flags stand together at the end. */
 struct operation {
 	struct rollout *rollout;
 	struct drain_record record;
+	uint64_t again_usec; /* when to look again; USEC_FOREVER: on an event */
 
 	/* The disk. */
 	uint64_t version; /* of the record; one more for every change that belongs on disk */
 	uint64_t posted, committed;
-	bool posting;
-	unsigned disk_failures;
 	uint64_t disk_again_usec;
 
-	/* The current step; times are CLOCK_BOOTTIME. */
+	/* The current step. */
 	uint64_t deadline_usec;
 	uint64_t step_started_usec, step_until_usec;
 	uint64_t entry_version; /* on disk before the step acts; 0: it has not been entered */
-	unsigned serial;        /* of the entered step, so that late answers find theirs gone */
-	uint64_t began_usec;    /* since when it may act; 0: not yet */
-	bool acted;
-	bool interrupted; /* it was active when usherd went */
-	bool resumed;     /* the record comes from the disk */
-	bool released;    /* its endpoint is another incarnation: nothing is wanted of it */
+	uint64_t began_usec;    /* since when it may act */
+	uint64_t asked_usec;    /* when the registry was last asked for something new */
 	struct act registry, hook;
-	bool add_instead;    /* of setting a state: the registry does not know it */
-	uint64_t asked_usec; /* when the registry was last asked for something new; 0: not in this
-				life */
-
 	struct registration_job *job;
-	unsigned job_serial;
 	struct hook *running_hook; /* also when it is over, until the reconciler frees it */
-	unsigned hook_serial;
-	bool hook_over;
 
 	/* Propagation. */
 	uint64_t deregistered_usec, echo_usec;
 
 	/* In flight, and a last look before the close. */
 	struct quiet quiet;
-	uint64_t sample_usec; /* of the last sample; 0: none */
-	bool sample_wanted;
-	int sample_code;
+	uint64_t sample_usec; /* of the last sample */
 	size_t sample_open;
 	uint64_t newest_connection_usec;
-	char sample_fault[160];
 	uint64_t noted_usec; /* when a count was last told */
+	uint64_t resolved_usec;
+	struct sock_diag_target where; /* its addresses, since resolved_usec */
+	char sample_fault[160];
 
 	/* Probe and ramp. */
 	struct probe *probe;
-	unsigned probes_passed;
 	uint64_t probe_next_usec;
 	double share;
 
-	bool changed;        /* somebody should be told */
-	uint64_t again_usec; /* when to look again; USEC_FOREVER: on an event */
+	unsigned serial; /* of the entered step, so that late answers find theirs gone */
+	unsigned job_serial, hook_serial;
+	unsigned disk_failures;
+	unsigned probes_passed;
+	int sample_code;
+	bool posting; /* the disk has it */
+	bool acted;
+	bool interrupted; /* it was active when usherd went */
+	bool resumed;     /* the record comes from the disk */
+	bool released;    /* its endpoint is another incarnation: nothing is wanted of it */
+	bool add_instead; /* of setting a state: the registry does not know it */
+	bool hook_over;
+	bool sample_wanted;
+	bool changed; /* somebody should be told */
 };
 
 struct census;

@@ -91,28 +91,30 @@ static json_t *steps_to_json(const struct drain_record *record)
 	return take(list);
 }
 
-json_t *drain_record_to_json(const struct drain_record *r)
+json_t *drain_record_to_json(const struct drain_record *record)
 {
-	const char *step = r->step_count > 0 ? drain_step_to_string(drain_record_current(r)->step)
-					     : NULL;
+	const char *step = record->step_count > 0
+			? drain_step_to_string(drain_record_current(record)->step)
+			: NULL;
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup(json_decrefp) json_t *rest = NULL;
 
 	json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:o, s:o, s:o}",
-			"id", r->id, "kind", rollout_kind_to_string(r->kind), "state",
-			drain_state_to_string(r->state), "service", r->service, "endpoint",
-			r->endpoint, "uid", r->uid, "reason", r->reason, "requested_by",
-			r->requested_by, "token", r->token, "order",
-			drain_order_to_string(r->order), "requested_at",
-			time_to_json(r->requested_wall_usec), "finished_at",
-			time_to_json(r->finished_wall_usec), "deadline_at",
-			time_to_json(r->deadline_wall_usec));
+			"id", record->id, "kind", rollout_kind_to_string(record->kind), "state",
+			drain_state_to_string(record->state), "service", record->service,
+			"endpoint", record->endpoint, "uid", record->uid, "reason", record->reason,
+			"requested_by", record->requested_by, "token", record->token, "order",
+			drain_order_to_string(record->order), "requested_at",
+			time_to_json(record->requested_wall_usec), "finished_at",
+			time_to_json(record->finished_wall_usec), "deadline_at",
+			time_to_json(record->deadline_wall_usec));
 	rest = json_pack("{s:o, s:o, s:s?, s:I, s:b, s:b, s:s?, s:o, s:o}", "removal_revision",
-			revision_to_json(r->removal_revision), "last_stale_pick_at",
-			time_to_json(r->last_stale_pick_wall_usec), "step", step, "current",
-			(json_int_t) r->current, "forced", r->forced, "partial", r->partial,
-			"failure", r->failure, "saved", saved_to_json(r->saved, r->source), "steps",
-			steps_to_json(r));
+			revision_to_json(record->removal_revision), "last_stale_pick_at",
+			time_to_json(record->last_stale_pick_wall_usec), "step", step, "current",
+			(json_int_t) record->current, "forced", record->forced, "partial",
+			record->partial, "failure", record->failure, "saved",
+			saved_to_json(record->saved, record->source), "steps",
+			steps_to_json(record));
 	if (!json || !rest || json_object_update(json, rest) < 0)
 		return NULL;
 	return take(json);
@@ -335,14 +337,15 @@ static int read_steps(const json_t *json, struct drain_record *record, struct us
 static int read_metadata(const json_t *saved, struct usher_label *labels, size_t *ret_count,
 		struct usher_error *reterr)
 {
-	const json_t *metadata = json_object_get(saved, "metadata"), *value;
+	json_t *metadata = json_object_get(saved, "metadata");
+	const json_t *value;
 	const char *name;
 	size_t count = 0;
 
 	if (json_object_size(metadata) > USHER_METADATA_MAX)
 		return usher_error_set(reterr, -EBADMSG, "metadata has more than %d pairs",
 				USHER_METADATA_MAX);
-	json_object_foreach((json_t *) (uintptr_t) metadata, name, value) {
+	json_object_foreach(metadata, name, value) {
 		if (!json_is_string(value))
 			return usher_error_set(
 					reterr, -EBADMSG, "metadata.%.60s is not a text", name);
@@ -440,7 +443,7 @@ static int read_who(const json_t *json, struct drain_record *record, struct ushe
 	int r;
 
 	r = read_text(json, "id", true, &id, reterr);
-	if (r >= 0 && (id[0] == '\0' || strlen(id) >= DRAIN_ID_MAX))
+	if (r >= 0 && (!id || id[0] == '\0' || strlen(id) >= DRAIN_ID_MAX))
 		r = member_error(reterr, "id", "an id of a drain");
 	if (r >= 0)
 		r = read_text(json, "service", true, &record->service, reterr);

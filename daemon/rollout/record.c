@@ -202,27 +202,47 @@ const struct evidence *step_record_find(const struct step_record *step, const ch
 	return step_record_find_mutable(step, kind);
 }
 
-/* Texts come from programs and registries, and are cut to fit: what is no UTF-8 becomes '?', so
- * that the record can always be rendered. */
+/* The bytes of the character that begins here (RFC 3629, table 3-7 of Unicode), or 0: none does. */
+static size_t character_length(const unsigned char *c)
+{
+	static const struct {
+		unsigned char first_min, first_max, second_min, second_max;
+		size_t length;
+	} forms[] = {
+		{ 0x01, 0x7f, 0, 0, 1 },
+		{ 0xc2, 0xdf, 0x80, 0xbf, 2 },
+		{ 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+		{ 0xe1, 0xec, 0x80, 0xbf, 3 },
+		{ 0xed, 0xed, 0x80, 0x9f, 3 },
+		{ 0xee, 0xef, 0x80, 0xbf, 3 },
+		{ 0xf0, 0xf0, 0x90, 0xbf, 4 },
+		{ 0xf1, 0xf3, 0x80, 0xbf, 4 },
+		{ 0xf4, 0xf4, 0x80, 0x8f, 4 },
+	};
+	size_t form = 0, i = 1;
+
+	while (form < ELEMENTS(forms) &&
+			(c[0] < forms[form].first_min || c[0] > forms[form].first_max))
+		form++;
+	if (form == ELEMENTS(forms))
+		return 0;
+	if (forms[form].length > 1 &&
+			(c[1] < forms[form].second_min || c[1] > forms[form].second_max))
+		return 0;
+	while (i < forms[form].length && (i == 1 || (c[i] & 0xc0) == 0x80))
+		i++;
+	return i == forms[form].length ? i : 0;
+}
+
+/* Texts come from programs and registries, and are cut to fit. */
 void drain_text_clean(char *text)
 {
-	for (unsigned char *c = (unsigned char *) text; *c;) {
-		size_t length = *c < 0x80                  ? 1
-				: *c >= 0xc2 && *c <= 0xdf ? 2
-				: *c >= 0xe0 && *c <= 0xef ? 3
-				: *c >= 0xf0 && *c <= 0xf4 ? 4
-							   : 0;
-		size_t i = 1;
+	while (*text) {
+		size_t length = character_length((const unsigned char *) text);
 
-		while (i < length && (c[i] & 0xc0) == 0x80)
-			i++;
-		if (length == 0 || i < length || (*c == 0xe0 && c[1] < 0xa0) ||
-				(*c == 0xed && c[1] > 0x9f) || (*c == 0xf0 && c[1] < 0x90) ||
-				(*c == 0xf4 && c[1] > 0x8f)) {
-			*c++ = '?';
-			continue;
-		}
-		c += length;
+		if (length == 0)
+			*text = '?';
+		text += length > 0 ? length : 1;
 	}
 }
 

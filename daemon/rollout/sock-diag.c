@@ -16,6 +16,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -47,13 +48,8 @@ enum {
 			1u << TCP_STATE_CLOSE_WAIT | 1u << TCP_STATE_LAST_ACK |              \
 			1u << TCP_STATE_CLOSING)
 
-/* IPv4 as ::ffff:a.b.c.d. */
-struct address {
-	uint8_t bytes[16];
-};
-
 struct place {
-	struct address address;
+	struct sock_diag_address address;
 	uint16_t port;
 	uint32_t target;
 };
@@ -88,7 +84,7 @@ DEFINE_CLEANUP(struct sock_diag_sample, sock_diag_sample_free);
 
 /* ---- where ---- */
 
-static void address_from_ipv4(const void *ipv4, struct address *ret)
+static void address_from_ipv4(const void *ipv4, struct sock_diag_address *ret)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
 
@@ -96,7 +92,7 @@ static void address_from_ipv4(const void *ipv4, struct address *ret)
 	memcpy(ret->bytes + 12, ipv4, 4);
 }
 
-static bool address_from_socket(const struct sockaddr *sa, struct address *ret)
+static bool address_from_socket(const struct sockaddr *sa, struct sock_diag_address *ret)
 {
 	if (sa->sa_family == AF_INET)
 		address_from_ipv4(&((const struct sockaddr_in *) (const void *) sa)->sin_addr, ret);
@@ -108,7 +104,8 @@ static bool address_from_socket(const struct sockaddr *sa, struct address *ret)
 	return true;
 }
 
-static void address_from_diag(uint8_t family, const uint32_t words[4], struct address *ret)
+static void address_from_diag(
+		uint8_t family, const uint32_t words[4], struct sock_diag_address *ret)
 {
 	if (family == AF_INET)
 		address_from_ipv4(words, ret);
@@ -116,31 +113,25 @@ static void address_from_diag(uint8_t family, const uint32_t words[4], struct ad
 		memcpy(ret->bytes, words, 16);
 }
 
-static int resolve(const struct sock_diag_target *target, uint32_t index, struct diag *diag,
-		struct usher_error *reterr)
+static void resolve(struct sock_diag_target *target)
 {
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	struct addrinfo *list = NULL;
-	size_t found = 0;
 	int code;
 
 	code = getaddrinfo(target->address, NULL, &hints, &list);
-	if (code != 0)
-		return usher_error_set(reterr, -EHOSTUNREACH, "cannot resolve %s: %s",
-				target->address, gai_strerror(code));
+	for (const struct addrinfo *ai = list;
+			ai && target->address_count < SOCK_DIAG_ADDRESSES_MAX; ai = ai->ai_next)
+		if (address_from_socket(ai->ai_addr, &target->addresses[target->address_count]))
+			target->address_count++;
+	if (list)
+		freeaddrinfo(list);
+	if (target->address_count > 0)
+		return;
 
-	for (struct addrinfo *ai = list; ai && found < SOCK_DIAG_ADDRESSES_MAX; ai = ai->ai_next) {
-		struct place *place = &diag->places[diag->count];
-
-		if (!address_from_socket(ai->ai_addr, &place->address))
-			continue;
-		place->port = target->port;
-		place->target = index;
-		diag->count++;
-		found++;
-	}
-	freeaddrinfo(list);
-	return 0;
+	target->code = -EHOSTUNREACH;
+	(void) snprintf(target->fault, sizeof(target->fault), "cannot resolve %.60s: %.40s",
+			target->address, code ? gai_strerror(code) : "it has no address");
 }
 
 static int place_compare(const void *a, const void *b)
@@ -150,21 +141,25 @@ static int place_compare(const void *a, const void *b)
 	return (left->port > right->port) - (left->port < right->port);
 }
 
-static int find_places(struct diag *diag, const struct sock_diag_target *targets, size_t count,
-		struct usher_error *reterr)
+static struct place *find_places(struct sock_diag_target *targets, size_t count, size_t *ret_count)
 {
-	int r;
+	struct place *places = calloc(count * SOCK_DIAG_ADDRESSES_MAX, sizeof(*places));
+	size_t found = 0;
 
-	diag->places = calloc(count * SOCK_DIAG_ADDRESSES_MAX, sizeof(*diag->places));
-	if (!diag->places)
-		return -ENOMEM;
+	if (!places)
+		return NULL;
 	for (size_t i = 0; i < count; i++) {
-		r = resolve(&targets[i], (uint32_t) i, diag, reterr);
-		if (r < 0)
-			return r;
+		targets[i].code = 0;
+		targets[i].open = 0;
+		if (targets[i].address_count == 0)
+			resolve(&targets[i]);
+		for (size_t k = 0; k < targets[i].address_count; k++)
+			places[found++] = (struct place){ targets[i].addresses[k], targets[i].port,
+				(uint32_t) i };
 	}
-	qsort(diag->places, diag->count, sizeof(*diag->places), place_compare);
-	return 0;
+	qsort(places, found, sizeof(*places), place_compare);
+	*ret_count = found;
+	return places;
 }
 
 /* ---- the request ---- */
@@ -219,7 +214,7 @@ static size_t write_filter(const struct diag *diag, struct condition *conditions
 static int send_request(int fd, const struct diag *diag)
 {
 	_Static_assert(sizeof(struct condition) == 16, "conditions follow each other in a program");
-	autofree struct condition *conditions = calloc(2 * diag->count, sizeof(*conditions));
+	autofree struct condition *conditions = calloc(2 * diag->count + 1, sizeof(*conditions));
 	struct {
 		struct nlmsghdr header;
 		struct inet_diag_req body;
@@ -234,6 +229,7 @@ static int send_request(int fd, const struct diag *diag)
 	struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2 };
 	size_t size;
 
+	assert(diag->count > 0);
 	if (!conditions)
 		return -ENOMEM;
 	size = write_filter(diag, conditions);
@@ -272,7 +268,7 @@ static bool counts(const struct inet_diag_msg *socket, bool client)
 }
 
 static int sample_add(struct sock_diag_sample *sample, uint32_t target,
-		const struct address *client, uint16_t port)
+		const struct sock_diag_address *client, uint16_t port)
 {
 	struct connection *c;
 
@@ -298,7 +294,7 @@ static int sample_add(struct sock_diag_sample *sample, uint32_t target,
 static int take_end(struct diag *diag, const struct inet_diag_msg *socket, bool client)
 {
 	const struct inet_diag_sockid *id = &socket->id;
-	struct address server, other;
+	struct sock_diag_address server, other;
 	int r = 0;
 
 	if (!counts(socket, client))
@@ -366,16 +362,13 @@ static int connection_compare(const void *a, const void *b)
 }
 
 /* Sort, and leave each connection once: from both ends, and by each of a target's names. */
-static void sample_settle(
-		struct sock_diag_sample *sample, struct sock_diag_target *targets, size_t count)
+static void sample_settle(struct sock_diag_sample *sample, struct sock_diag_target *targets)
 {
 	size_t kept = 0;
 
 	if (sample->count > 0)
 		qsort(sample->connections, sample->count, sizeof(*sample->connections),
 				connection_compare);
-	for (size_t i = 0; i < count; i++)
-		targets[i].open = 0;
 	for (size_t i = 0; i < sample->count; i++) {
 		struct connection c = sample->connections[i];
 
@@ -408,28 +401,25 @@ int sock_diag_count(struct sock_diag_target *targets, size_t count, struct sock_
 {
 	cleanup(sock_diag_sample_freep) struct sock_diag_sample *sample = NULL;
 	autofree struct place *places = NULL;
-	struct diag diag = {};
-	int r;
+	size_t place_count;
+	int r = 0;
 
 	assert(count > 0);
 	if (count > SOCK_DIAG_TARGETS_MAX)
 		return usher_error_set(reterr, -E2BIG, "more than %d endpoints to count",
 				SOCK_DIAG_TARGETS_MAX);
 
-	diag.sample = sample = calloc(1, sizeof(*sample));
-	if (!sample)
+	sample = calloc(1, sizeof(*sample));
+	places = find_places(targets, count, &place_count);
+	if (!sample || !places)
 		return -ENOMEM;
-	r = find_places(&diag, targets, count, reterr);
-	places = diag.places;
-	if (r < 0)
-		return r;
-
-	r = dump(&diag);
+	if (place_count > 0)
+		r = dump(&(struct diag){ places, place_count, sample });
 	if (r < 0)
 		return usher_error_set(reterr,
 				r == -ENOENT || r == -EOPNOTSUPP ? -EPROTONOSUPPORT : r,
 				"cannot list TCP connections (sock_diag): %s", strerrordesc_np(-r));
-	sample_settle(sample, targets, count);
+	sample_settle(sample, targets);
 	*ret = take(sample);
 	return 0;
 }

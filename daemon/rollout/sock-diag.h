@@ -29,19 +29,29 @@
 #define SOCK_DIAG_ADDRESSES_MAX   8 /* of one host name */
 #define SOCK_DIAG_CONNECTIONS_MAX 2000000
 
+struct sock_diag_address {
+	uint8_t bytes[16]; /* IPv4 as ::ffff:a.b.c.d */
+};
+
 struct sock_diag_target {
-	const char *address; /* IPv4, IPv6, or a host name, which is resolved */
+	const char *address; /* IPv4, IPv6, or a host name */
 	uint16_t port;
-	/* out */
+	/* Where that is: found out when the count is 0, else used as it is. */
+	struct sock_diag_address addresses[SOCK_DIAG_ADDRESSES_MAX];
+	size_t address_count;
+	/* out: */
 	size_t open;
+	int code;        /* 0, or a negative errno: why this one could not be counted */
+	char fault[128]; /* in words */
 };
 
 /* The connections that were open, for telling new ones apart; opaque. */
 struct sock_diag_sample;
 struct sock_diag_sample *sock_diag_sample_free(struct sock_diag_sample *sample);
 
-/* Errors: EHOSTUNREACH (a name does not resolve), EPROTONOSUPPORT (the kernel has no
- * inet_diag), ETIMEDOUT, E2BIG, ENOMEM, and what socket says; with a message. */
+/* Count them all. A name that does not resolve is its target's own trouble (EHOSTUNREACH). Errors:
+ * EPROTONOSUPPORT (the kernel has no inet_diag), ETIMEDOUT, E2BIG, ENOMEM, and what socket says;
+ * with a message. */
 int sock_diag_count(struct sock_diag_target *targets, size_t count, struct sock_diag_sample **ret,
 		struct usher_error *reterr);
 /* How many connections of a target were not there in an earlier sample, of the same or other
