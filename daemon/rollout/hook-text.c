@@ -89,7 +89,7 @@ static size_t name_length(const char *text)
 			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 			"0123456789._-/");
 
-	return text[length] == '}' && length < NAME_MAX_BYTES ? length : 0;
+	return length < NAME_MAX_BYTES && text[length] == '}' ? length : 0;
 }
 
 int hook_expand(const char *text, const struct hook_call *call, bool url, char **ret,

@@ -85,25 +85,37 @@ static void operation_start_acting(struct operation *op, uint64_t now_usec)
 	crash_point(drain_record_current(record)->step, "before");
 }
 
-/* False: the directory does not take it (yet). */
-static bool operation_tell_directory(struct operation *op)
+/* From that revision on no pick returns it. Before a first answer there is none: then it is the one
+ * that will come. */
+static void take_removal_revision(struct operation *op, uint64_t revision)
+{
+	struct drain_record *record = &op->record;
+
+	if (record->removal_revision > 0 || steps_going_back(record) ||
+			drain_record_current(record)->step != STEP_DEREGISTER)
+		return;
+	record->removal_revision =
+			revision > 0 ? revision : directory_revision(op->rollout->directory) + 1;
+}
+
+/* False: the directory does not take it, now or ever; then the rollout has failed. */
+static bool operation_tell_directory(struct operation *op, uint64_t now_usec)
 {
 	uint64_t revision = 0;
 	int r;
 
 	r = operation_apply_override(op, &revision);
-	if (r == -ENOENT && !drain_record_finished(&op->record)) {
+	if (r >= 0) {
+		take_removal_revision(op, revision);
+		return true;
+	}
+	if (r == -ENOMEM)
+		operation_look_again(op, now_usec + OPERATION_SLOW_TICK_USEC);
+	else if (r == -ENOENT)
 		operation_fail(op, "service %s is not declared any more", op->record.service);
-		return false;
-	}
-	if (r < 0)
-		return false;
-	if (op->record.removal_revision == 0 && !steps_going_back(&op->record) &&
-			drain_record_current(&op->record)->step == STEP_DEREGISTER) {
-		op->record.removal_revision = revision;
-		return revision > 0;
-	}
-	return true;
+	else
+		operation_fail(op, "the directory does not take it: %s", strerrordesc_np(-r));
+	return false;
 }
 
 /* Act, and look for the evidence. STEP_ACTIVE: not yet. */
@@ -140,10 +152,8 @@ static bool operation_work(struct operation *op, uint64_t now_usec)
 	if (!operation_open_step(op, now_usec))
 		return false;
 	operation_take_share(op, now_usec);
-	if (!operation_tell_directory(op)) {
-		operation_look_again(op, now_usec + OPERATION_SLOW_TICK_USEC);
+	if (!operation_tell_directory(op, now_usec))
 		return false;
-	}
 	r = operation_may_close(op, now_usec);
 	if (r < 0)
 		return true;

@@ -181,20 +181,34 @@ static enum work_result rollout_on_work(void *userdata, const char *key, uint64_
 /* ---- the directory's events ---- */
 
 /* A finished drain still watches for another incarnation of its endpoint. */
-static bool cares(const struct operation *op)
+static bool watches(const struct operation *op)
 {
 	return !drain_record_finished(&op->record) ||
 			(op->record.uid && !op->released && !steps_going_back(&op->record));
+}
+
+/* A service that was not declared for a while comes back without what was decided about it. */
+static bool is_forgotten(const struct operation *op)
+{
+	const struct drain_record *record = &op->record;
+	struct override wanted;
+
+	return !op->released && steps_override(record, true, op->share, &wanted) &&
+			!directory_find_override(op->rollout->directory, record->service,
+					record->endpoint) &&
+			rollout_latest(op->rollout, record->service, record->endpoint) == op;
 }
 
 static void wake_service(struct rollout *r, const char *service)
 {
 	if (r->started_usec == 0)
 		return;
-	for (size_t i = 0; i < r->count; i++)
-		if (cares(r->operations[i]) &&
-				strcmp(r->operations[i]->record.service, service) == 0)
-			rollout_wake(r->operations[i]);
+	for (size_t i = 0; i < r->count; i++) {
+		struct operation *op = r->operations[i];
+
+		if (strcmp(op->record.service, service) == 0 && (watches(op) || is_forgotten(op)))
+			rollout_wake(op);
+	}
 }
 
 static void rollout_on_published(

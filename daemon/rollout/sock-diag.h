@@ -35,14 +35,14 @@ struct sock_diag_address {
 
 struct sock_diag_target {
 	const char *address; /* IPv4, IPv6, or a host name */
-	uint16_t port;
 	/* Where that is: found out when the count is 0, else used as it is. */
-	struct sock_diag_address addresses[SOCK_DIAG_ADDRESSES_MAX];
 	size_t address_count;
+	struct sock_diag_address addresses[SOCK_DIAG_ADDRESSES_MAX];
+	uint16_t port;
 	/* out: */
+	char fault[122]; /* why this one could not be counted, in words */
+	int code;        /* the same as a negative errno, or 0 */
 	size_t open;
-	int code;        /* 0, or a negative errno: why this one could not be counted */
-	char fault[128]; /* in words */
 };
 
 /* The connections that were open, for telling new ones apart; opaque. */
