@@ -285,7 +285,9 @@ int step_record_note(struct step_record *step, const char *kind, bool proven, ui
 	if (!copy)
 		return -ENOMEM;
 	free(e->text);
-	*e = (struct evidence){ e->kind, proven, copy, wall_usec };
+	e->text = copy;
+	e->proven = proven;
+	e->wall_usec = wall_usec;
 	return 1;
 }
 
