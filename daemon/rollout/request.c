@@ -110,6 +110,8 @@ static int submit(struct operation *op, uint64_t deadline_usec)
 
 	op->deadline_usec = clock_boot_usec() + deadline_usec;
 	operation_begin_step(op);
+	operation_touch(op); /* what was asked for is a version of its own, which the disk has not
+			      */
 	r = rollout_append(op->rollout, op);
 	if (r < 0)
 		return r;
