@@ -213,8 +213,8 @@ static const char *scalar_text(const json_t *value, char *buffer, size_t size)
 		return json_string_value(value);
 	if (json_is_integer(value))
 		(void) snprintf(buffer, size, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	else if (json_is_real(value))
-		(void) snprintf(buffer, size, "%g", json_real_value(value));
+	else if (json_is_real(value)) /* a share: the API has no other fractions */
+		(void) snprintf(buffer, size, "%g%%", 100 * json_real_value(value));
 	else
 		(void) snprintf(buffer, size, "%s",
 				json_is_true(value)                    ? "yes"

@@ -79,8 +79,8 @@ static void describe_status(
 	if (d->state == DAEMON_STARTING || readiness->gave_up > 0)
 		readiness_describe(d->directory, readiness, text);
 	else
-		text_add_format(text, "%zu services, %u live", total,
-				count_live(d, clock_boot_usec()));
+		text_add_format(text, "%u of %zu services are live",
+				count_live(d, clock_boot_usec()), total);
 	if (running > 0)
 		text_add_format(text, "; %zu %s running", running,
 				running == 1 ? "drain" : "drains");

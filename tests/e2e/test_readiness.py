@@ -43,7 +43,7 @@ def test_a_source_that_is_down_at_the_start_is_found_later(usherd):
     daemon.start()
     daemon.write_endpoints({"catalog": ONE})
     wait_until("it is found", lambda: daemon.pick().status == 200)
-    wait_until("the status follows", lambda: daemon.status() == "1 services, 1 live")
+    wait_until("the status follows", lambda: daemon.status() == "1 of 1 services are live")
 
 
 def test_before_the_first_answer_a_consumer_is_told_so(usherd):

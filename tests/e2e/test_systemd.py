@@ -73,7 +73,7 @@ def test_it_is_active_only_after_the_first_directory_is_in(machine):
 
     write_endpoints(machine)
     wait_until("it is active", lambda: machine.show("usherd.service", "ActiveState") == "active")
-    assert machine.show("usherd.service", "StatusText") == "1 services, 1 live"
+    assert machine.show("usherd.service", "StatusText") == "1 of 1 services are live"
     status, answer = call(machine, "GET", "/v1/services/catalog/endpoints")
     assert status == 200
     assert [e["id"] for e in answer["endpoints"]] == ["catalog-a", "catalog-b"]
