@@ -132,6 +132,33 @@ def test_a_drain_goes_on_after_systemctl_stop_and_start(machine):
     assert [e["id"] for e in call(machine, "GET", "/v1/services/catalog/endpoints")[1]["endpoints"]] == ["catalog-b"]
 
 
+def test_a_close_hook_stops_a_unit_and_an_open_hook_starts_it(machine):
+    machine.write("/etc/systemd/system/catalog@.service", "[Service]\nExecStart=/bin/sleep infinity\n")
+    # In place of a polkit rule for the user usher.
+    machine.write("/etc/systemd/system/usherd.service.d/root.conf",
+                  "[Service]\nUser=root\nGroup=root\nCapabilityBoundingSet=CAP_SYS_ADMIN CAP_CHOWN\n")
+    unit = {"systemd": {"unit": "catalog@{id}.service"}}
+    hooks = {"drain": {"in_flight": {"quiet": "100ms"}, "close": unit, "open": unit},
+             "restore": {"probe": {"enabled": False}}}
+    configure(machine, {**CONFIG, "services": {"catalog": hooks}})
+    machine.check("systemctl", "daemon-reload")
+    machine.check("systemctl", "start", "catalog@catalog-a.service", "catalog@catalog-b.service")
+    start(machine)
+
+    def state(name):
+        return machine.show(f"catalog@{name}.service", "ActiveState")
+
+    def finished(record):
+        return wait_until("it is finished", lambda: (lambda r: r if r["finished_at"] else None)(
+            call(machine, "GET", f"/v1/drains/{record['id']}")[1]))
+
+    body = {"service": "catalog", "endpoint": "catalog-a"}
+    done = finished(call(machine, "POST", "/v1/drains", body, admin=True)[1])
+    assert (done["state"], state("catalog-a"), state("catalog-b")) == ("done", "inactive", "active"), done
+    done = finished(call(machine, "POST", "/v1/restores", body, admin=True)[1])
+    assert (done["state"], state("catalog-a")) == ("done", "active"), done
+
+
 def test_no_consumer_is_refused_an_answer_while_it_restarts(machine):
     start(machine)
     failures, answers, ending = [], [], threading.Event()
