@@ -102,6 +102,7 @@ static bool endpoint_matters(struct request *q, const struct context *context, c
 int api_in_flight(struct request *q)
 {
 	struct in_flight_body body = { .ttl_usec = IN_FLIGHT_TTL_DEFAULT };
+	struct in_flight_claim claim;
 	struct context *context;
 	fields_given given;
 	int r;
@@ -118,8 +119,11 @@ int api_in_flight(struct request *q)
 	if (!endpoint_matters(q, context, q->params[1]))
 		return respond_problem(q, PROBLEM_UNKNOWN_ENDPOINT, "%s has no endpoint %s",
 				context_service(context), q->params[1]);
-	r = in_flight_report(q->server->in_flight, &q->peer->in_flight, context_service(context),
-			q->params[1], body.count, q->now_usec, body.ttl_usec);
+	claim = (struct in_flight_claim){ .service = context_service(context),
+		.endpoint = q->params[1],
+		.count = body.count,
+		.ttl_usec = body.ttl_usec };
+	r = in_flight_report(q->server->in_flight, &q->peer->in_flight, &claim, q->now_usec);
 	if (r == -E2BIG)
 		return respond_problem(q, PROBLEM_TOO_MANY,
 				"this connection has reported on %d endpoints, which is the limit",

@@ -57,7 +57,8 @@ static int take_inherited(struct door *door, const char *path, int fd, struct us
 	if (!door->path)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK) < 0)
-		return usher_error_set(reterr, -errno, "descriptor %d: %s", fd, strerror(errno));
+		return usher_error_set(
+				reterr, -errno, "descriptor %d: %s", fd, strerrordesc_np(errno));
 	(void) fcntl(fd, F_SETFD, FD_CLOEXEC);
 	door->inherited = true;
 	door->fd = fd;
@@ -99,7 +100,7 @@ static int start(struct door *door, struct usher_error *reterr)
 	r = http_start(&door->http, door);
 	if (r < 0)
 		return usher_error_set(reterr, r, "cannot serve the %s door: %s",
-				server_door_to_string(door->which), strerror(-r));
+				server_door_to_string(door->which), strerrordesc_np(-r));
 	return 0;
 }
 

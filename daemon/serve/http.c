@@ -66,6 +66,7 @@ static bool announces_far_too_much(struct request *q)
 	return length && strtoull(length, NULL, 10) > REQUEST_SWALLOW_MAX;
 }
 
+// NOLINTNEXTLINE(readability-function-size): the signature is libmicrohttpd's
 static enum MHD_Result http_on_request(void *userdata, struct MHD_Connection *connection,
 		const char *url, const char *method, const char *version, const char *upload,
 		size_t *upload_size, void **state)

@@ -171,8 +171,8 @@ static int add_report(struct reported *about, struct in_flight_reporter *reporte
 	return 0;
 }
 
-int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter, const char *service,
-		const char *endpoint, uint64_t count, uint64_t now_usec, uint64_t ttl_usec)
+int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
+		const struct in_flight_claim *claim, uint64_t now_usec)
 {
 	struct in_flight_report *report;
 	struct reported *about;
@@ -180,7 +180,7 @@ int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter, c
 
 	if (reporter->count == IN_FLIGHT_REPORTS_MAX)
 		drop_expired(f, reporter, now_usec);
-	r = get(f, service, endpoint, &about);
+	r = get(f, claim->service, claim->endpoint, &about);
 	if (r < 0)
 		return r;
 	report = find_report(about, reporter);
@@ -191,8 +191,8 @@ int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter, c
 			return r;
 		}
 	}
-	report->count = count;
-	report->until_usec = now_usec + ttl_usec;
+	report->count = claim->count;
+	report->until_usec = now_usec + claim->ttl_usec;
 	return 0;
 }
 

@@ -24,10 +24,17 @@ struct in_flight_reporter {
 struct in_flight *in_flight_new(void);
 struct in_flight *in_flight_free(struct in_flight *f);
 
-/* Replaces what the reporter said before of the same endpoint. Errors: EINVAL (the names are too
- * long), E2BIG, ENOMEM. */
-int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter, const char *service,
-		const char *endpoint, uint64_t count, uint64_t now_usec, uint64_t ttl_usec);
+struct in_flight_claim {
+	const char *service;
+	const char *endpoint;
+	uint64_t count;
+	uint64_t ttl_usec;
+};
+
+/* Replaces what the reporter said before of the same endpoint. Copies. Errors: EINVAL (the names
+ * are too long), E2BIG, ENOMEM. */
+int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
+		const struct in_flight_claim *claim, uint64_t now_usec);
 bool in_flight_has_reported(const struct in_flight *f, const struct in_flight_reporter *reporter,
 		const char *service, const char *endpoint);
 /* The reporter has gone. */

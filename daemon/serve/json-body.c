@@ -311,6 +311,7 @@ static int read_member(struct reader *r, const struct field *fields, void *ret, 
 	return read_value(r, field, index, ret, given);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): it is changed in place
 int fields_from_json(const struct field *fields, char *text, size_t length, void *ret,
 		fields_given *ret_given, struct usher_error *reterr)
 {

@@ -33,8 +33,8 @@ static int listen_failed(int code, const char *what, const char *path, struct us
 
 	if ((code == -EACCES || code == -EPERM) && selinux_enforces())
 		hint = "; SELinux is enforcing: look for a denial with 'ausearch -m avc -ts recent'";
-	return usher_error_set(
-			reterr, code, "%s: cannot %s: %s%s", path, what, strerror(-code), hint);
+	return usher_error_set(reterr, code, "%s: cannot %s: %s%s", path, what,
+			strerrordesc_np(-code), hint);
 }
 
 /* Who listens at the path, as the kernel noted when it began to. */

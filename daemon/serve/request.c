@@ -340,7 +340,8 @@ void request_dispatch(struct request *q)
 	if (r >= 0 && (q->answered || q->deferred))
 		return;
 	if (!q->answered)
-		(void) respond_problem(q, PROBLEM_INTERNAL, "%s", strerror(r < 0 ? -r : EPROTO));
+		(void) respond_problem(
+				q, PROBLEM_INTERNAL, "%s", strerrordesc_np(r < 0 ? -r : EPROTO));
 	log_error(NULL, "Cannot answer %s: %s", q->route ? q->route->pattern : "a request",
-			strerror(r < 0 ? -r : EPROTO));
+			strerrordesc_np(r < 0 ? -r : EPROTO));
 }

@@ -12,9 +12,9 @@
 #include "text.h"
 
 #define REQUEST_BODY_MAX 65536
-#define REQUEST_SWALLOW_MAX                                                \
-	(1024 * 1024) /* of a body that is too large; then the line is cut \
-		       */
+#define REQUEST_SWALLOW_MAX                                          \
+	1048576 /* of a body that is too large; then the line is cut \
+		 */
 
 #define JSON_TYPE   "application/json"
 #define NDJSON_TYPE "application/x-ndjson"

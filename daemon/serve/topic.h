@@ -15,10 +15,12 @@
 #include "hash.h"
 
 #define TOPIC_TELL_USEC     UINT64_C(10000)
-#define TOPIC_UPDATES_MAX   64           /* kept for watchers that are behind, or come back */
-#define TOPIC_UPDATES_BYTES (256 * 1024) /* of those, but at least one */
-#define TOPIC_SHARED_LIST   (64 * 1024) /* a longer list is sent from the shared text, not copied */
-#define TOPIC_IDLE_USEC     UINT64_C(60000000) /* updates are kept so long after the last watcher */
+#define TOPIC_UPDATES_MAX   64     /* kept for watchers that are behind, or come back */
+#define TOPIC_UPDATES_BYTES 262144 /* of those, but at least one */
+#define TOPIC_SHARED_LIST                                               \
+	65536 /* a longer list is sent from the shared text, not copied \
+	       */
+#define TOPIC_IDLE_USEC UINT64_C(60000000) /* updates are kept so long after the last watcher */
 
 struct MHD_Response;
 struct watch;

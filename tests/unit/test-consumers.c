@@ -291,6 +291,16 @@ static void running_out_of_memory_breaks_nothing(void **state)
 	assert_survives_oom(use_everything, NULL);
 }
 
+static int report(struct in_flight_reporter *reporter, const char *endpoint, uint64_t count,
+		uint64_t now_usec, uint64_t ttl_usec)
+{
+	const struct in_flight_claim claim = {
+		.service = "catalog", .endpoint = endpoint, .count = count, .ttl_usec = ttl_usec
+	};
+
+	return in_flight_report(in_flight, reporter, &claim, now_usec);
+}
+
 static struct in_flight_evidence reports(uint64_t now_usec)
 {
 	struct in_flight_evidence e;
@@ -304,12 +314,12 @@ static void reports_add_up_and_end_with_their_time(void **state)
 	struct in_flight_reporter one = {}, two = {};
 
 	(void) state;
-	assert_ok(in_flight_report(in_flight, &one, "catalog", "a", 3, 0, 100));
-	assert_ok(in_flight_report(in_flight, &two, "catalog", "a", 4, 0, 200));
-	assert_ok(in_flight_report(in_flight, &two, "catalog", "b", 50, 0, 200));
+	assert_ok(report(&one, "a", 3, 0, 100));
+	assert_ok(report(&two, "a", 4, 0, 200));
+	assert_ok(report(&two, "b", 50, 0, 200));
 	assert_int_equal(reports(50).requests, 7);
 	assert_int_equal(reports(50).reporters, 2);
-	assert_ok(in_flight_report(in_flight, &one, "catalog", "a", 0, 50, 100));
+	assert_ok(report(&one, "a", 0, 50, 100));
 	assert_int_equal(reports(60).requests, 4);
 	assert_int_equal(reports(160).requests, 4);
 	assert_int_equal(reports(160).reporters, 1);
@@ -323,7 +333,7 @@ static void reports_end_with_their_reporter(void **state)
 	struct in_flight_reporter one = {};
 
 	(void) state;
-	assert_ok(in_flight_report(in_flight, &one, "catalog", "a", 3, 0, 100));
+	assert_ok(report(&one, "a", 3, 0, 100));
 	assert_true(in_flight_has_reported(in_flight, &one, "catalog", "a"));
 	in_flight_forget(in_flight, &one);
 	assert_int_equal(reports(1).reporters, 0);
@@ -338,10 +348,10 @@ static void reports_have_a_limit_that_expired_ones_do_not_use(void **state)
 	(void) state;
 	for (int i = 0; i < IN_FLIGHT_REPORTS_MAX; i++) {
 		(void) snprintf(id, sizeof(id), "e-%d", i);
-		assert_ok(in_flight_report(in_flight, &one, "catalog", id, 1, 0, 100));
+		assert_ok(report(&one, id, 1, 0, 100));
 	}
-	assert_errno(in_flight_report(in_flight, &one, "catalog", "more", 1, 50, 100), E2BIG);
-	assert_ok(in_flight_report(in_flight, &one, "catalog", "more", 1, 100, 100));
+	assert_errno(report(&one, "more", 1, 50, 100), E2BIG);
+	assert_ok(report(&one, "more", 1, 100, 100));
 	assert_int_equal(one.count, 1);
 	in_flight_forget(in_flight, &one);
 }
@@ -349,7 +359,7 @@ static void reports_have_a_limit_that_expired_ones_do_not_use(void **state)
 static int report_once(void *userdata)
 {
 	struct in_flight_reporter one = {};
-	int r = in_flight_report(in_flight, &one, "catalog", "a", 3, 0, 100);
+	int r = report(&one, "a", 3, 0, 100);
 
 	(void) userdata;
 	in_flight_forget(in_flight, &one);
