@@ -333,11 +333,14 @@ void http_init(struct http *http)
 
 int http_start(struct http *http, struct door *door)
 {
+	/* Processes of one machine share its clock: no Date for them. */
+	const unsigned date = door->which == DOOR_HTTP ? 0 : MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+
 	http->door = door;
 	http->daemon = MHD_start_daemon(
-			MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-			http_on_request, door, MHD_OPTION_EXTERNAL_LOGGER, http_on_log, door,
-			MHD_OPTION_LISTEN_SOCKET, door->fd, MHD_OPTION_CONNECTION_LIMIT,
+			MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | date, 0,
+			NULL, NULL, http_on_request, door, MHD_OPTION_EXTERNAL_LOGGER, http_on_log,
+			door, MHD_OPTION_LISTEN_SOCKET, door->fd, MHD_OPTION_CONNECTION_LIMIT,
 			(unsigned) (door_limit(door->which) + HTTP_OVER_MAX),
 			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) HTTP_CONNECTION_MEMORY,
 			MHD_OPTION_URI_LOG_CALLBACK, http_on_uri, door,

@@ -14,7 +14,7 @@
 #include "peer.h"
 
 #define MONITOR_EVENTS_MAX 64
-#define HTTP_1_0_BLOCK     4096 /* bytes; 1.1 fills the connection's own buffer */
+#define HTTP_1_0_BLOCK     1024 /* bytes a piece; 1.1 fills the connection's own buffer */
 
 void stream_add(struct stream *stream, struct blob *owner, const char *data, size_t length)
 {

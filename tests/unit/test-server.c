@@ -5,7 +5,9 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 
+#include "http.h"
 #include "listen.h"
+#include "request.h"
 #include "serving.h"
 
 static struct serving serving;
@@ -207,6 +209,64 @@ static void the_admins_get_in_when_descriptors_are_short_and_all_others_later(vo
 	serving_settle(&serving);
 }
 
+static void one_connection_too_many_is_told_so(void **state)
+{
+	static int fds[HTTP_ADMIN_MAX + 1];
+
+	(void) state;
+	for (size_t i = 0; i < ELEMENTS(fds); i++) {
+		fds[i] = client_connect(serving.admin);
+		assert_has(client_call(&serving, fds[i], "GET", "/healthz", "", ""),
+				i < HTTP_ADMIN_MAX ? "HTTP/1.1 200" : "\"code\": \"too_many\"");
+	}
+	(void) close(fds[0]);
+	serving_settle(&serving);
+	assert_has(call(&serving, serving.admin, "GET", "/healthz", ""), "\"too_many\"");
+	(void) close(fds[1]);
+	serving_settle(&serving);
+	assert_has(call(&serving, serving.admin, "GET", "/healthz", ""), "alive");
+	for (size_t i = 2; i < ELEMENTS(fds); i++)
+		(void) close(fds[i]);
+	serving_settle(&serving);
+}
+
+static void a_body_that_is_far_too_large_is_not_read(void **state)
+{
+	const char *text;
+	int fd = client_connect(serving.consumer);
+
+	(void) state;
+	client_send(fd, "POST /v1/services/catalog/pick HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999\r\n\r\n");
+	text = client_read_until(&serving, fd, "}\n");
+	assert_has(text, "HTTP/1.1 413");
+	assert_has(text, "Connection: close");
+	(void) close(fd);
+}
+
+static void a_body_without_an_end_is_cut_off(void **state)
+{
+	static char chunk[6 + 4096 + 2 + 1];
+	int fd = client_connect(serving.consumer);
+	size_t sent = 0;
+
+	(void) state;
+	client_send(fd, "POST /v1/services/catalog/pick HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+	(void) snprintf(chunk, sizeof(chunk), "1000\r\n%4096s\r\n", "");
+	while (sent < 4u * REQUEST_SWALLOW_MAX) {
+		ssize_t n = send(fd, chunk + sent % (sizeof(chunk) - 1),
+				sizeof(chunk) - 1 - sent % (sizeof(chunk) - 1), MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EAGAIN)
+			break;
+		if (n < 0)
+			serving_turn(&serving);
+		else
+			sent += (size_t) n;
+	}
+	assert_true(sent < 4u * REQUEST_SWALLOW_MAX);
+	(void) close(fd);
+}
+
 static void quiet_connections_are_closed_at_the_end(void **state)
 {
 	int fd = client_connect(serving.consumer);
@@ -296,6 +356,9 @@ int main(void)
 		T(a_reload_that_fails_leaves_the_doors_as_they_were),
 		T(the_http_door_shows_only_itself),
 		T(the_admins_get_in_when_descriptors_are_short_and_all_others_later),
+		T(one_connection_too_many_is_told_so),
+		T(a_body_that_is_far_too_large_is_not_read),
+		T(a_body_without_an_end_is_cut_off),
 		T(quiet_connections_are_closed_at_the_end),
 		T(a_reload_is_answered_when_it_is_through),
 		T(a_refused_reload_says_why),
