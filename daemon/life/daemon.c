@@ -532,8 +532,9 @@ static void daemon_release(struct daemon *d)
 	d->directory = directory_free(d->directory);
 	d->worker = worker_free(d->worker);
 	d->store = store_close(d->store);
-	d->plugins = plugins_free(d->plugins);
+	/* What is left in it holds plug-ins. */
 	d->inbox = inbox_free(d->inbox);
+	d->plugins = plugins_free(d->plugins);
 	sd_event_source_disable_unref(d->tick);
 	sd_event_unref(d->event);
 	config_unref(d->config);
