@@ -117,6 +117,8 @@ static void operation_on_disk(void *userdata, int r, const char *reason)
 			operation_note(op, "disk", true, "the record is written");
 		op->committed = op->posted;
 		op->disk_failures = 0;
+		if (op->rollout->above.recorded)
+			op->rollout->above.recorded(op->rollout->above_userdata, &op->record);
 	}
 	rollout_wake(op);
 }

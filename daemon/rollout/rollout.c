@@ -51,6 +51,14 @@ const struct drain_record *rollout_find(struct rollout *r, const char *id)
 	return op ? &op->record : NULL;
 }
 
+uint64_t rollout_version(struct rollout *r, const char *id, uint64_t *ret_on_disk)
+{
+	const struct operation *op = rollout_find_operation(r, id);
+
+	*ret_on_disk = op ? op->committed : 0;
+	return op ? op->version : 0;
+}
+
 size_t rollout_count(const struct rollout *r)
 {
 	return r->count;

@@ -34,6 +34,8 @@ struct rollout_above {
 	/* A record changed: for whoever follows it. Called for every transition and new evidence.
 	 */
 	void (*changed)(void *userdata, const struct drain_record *record);
+	/* More of the record is on disk: see rollout_version(). */
+	void (*recorded)(void *userdata, const struct drain_record *record);
 };
 
 int rollout_new(sd_event *event, struct directory *directory, struct worker *worker,
@@ -78,6 +80,9 @@ void rollout_note_stale_pick(
 		struct rollout *r, const char *service, const char *endpoint, uint64_t wall_usec);
 
 const struct drain_record *rollout_find(struct rollout *r, const char *id);
+/* Which version of the record this is, and which is on disk: what was asked for survives a crash once
+ * that has caught up. 0 when there is none. */
+uint64_t rollout_version(struct rollout *r, const char *id, uint64_t *ret_on_disk);
 size_t rollout_count(const struct rollout *r);
 const struct drain_record *rollout_at(const struct rollout *r, size_t i); /* newest first */
 /* Running ones, for READY, STATUS and stop. */

@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <string.h>
 
 #include "api.h"
+#include "clock.h"
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
@@ -91,12 +93,47 @@ static bool endpoint_matters(struct request *q, const struct context *context, c
 {
 	const struct snapshot *snapshot = context_snapshot(context);
 	const char *service = context_service(context);
+	uint64_t count, revision;
 
 	if (snapshot && usher_endpoints_find(snapshot->all, id) >= 0)
 		return true;
 	if (directory_find_override(q->server->directory, service, id))
 		return true;
-	return in_flight_has_reported(q->server->in_flight, &q->peer->in_flight, service, id);
+	return in_flight_last(q->server->in_flight, &q->peer->in_flight, service, id, &count,
+			       &revision) == 0;
+}
+
+/* The running drain that has removed the endpoint, or NULL. */
+static const struct drain_record *removal_of(
+		struct rollout *rollout, const char *service, const char *id)
+{
+	for (size_t i = 0; i < rollout_count(rollout); i++) {
+		const struct drain_record *record = rollout_at(rollout, i);
+
+		if (record->kind == ROLLOUT_DRAIN && record->finished_wall_usec == 0 &&
+				record->removal_revision > 0 && strcmp(record->endpoint, id) == 0 &&
+				strcmp(record->service, service) == 0)
+			return record;
+	}
+	return NULL;
+}
+
+/* More requests are open than at a report that was itself made after the removal: so one of them
+ * was sent by a choice that is older. */
+static void look_for_stale_pick(struct request *q, const struct in_flight_claim *claim)
+{
+	struct server *s = q->server;
+	const struct drain_record *removal;
+	uint64_t count, revision;
+
+	if (in_flight_last(s->in_flight, &q->peer->in_flight, claim->service, claim->endpoint,
+			    &count, &revision) < 0 ||
+			claim->count <= count)
+		return;
+	removal = removal_of(s->rollout, claim->service, claim->endpoint);
+	if (removal && revision >= removal->removal_revision)
+		rollout_note_stale_pick(
+				s->rollout, claim->service, claim->endpoint, clock_wall_usec());
 }
 
 int api_in_flight(struct request *q)
@@ -122,7 +159,9 @@ int api_in_flight(struct request *q)
 	claim = (struct in_flight_claim){ .service = context_service(context),
 		.endpoint = q->params[1],
 		.count = body.count,
-		.ttl_usec = body.ttl_usec };
+		.ttl_usec = body.ttl_usec,
+		.revision = directory_revision(q->server->directory) };
+	look_for_stale_pick(q, &claim);
 	r = in_flight_report(q->server->in_flight, &q->peer->in_flight, &claim, q->now_usec);
 	if (r == -E2BIG)
 		return respond_problem(q, PROBLEM_TOO_MANY,

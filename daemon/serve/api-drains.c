@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "drain-wait.h"
 #include "drain-watch.h"
 #include "inside.h"
 #include "peer.h"
@@ -117,7 +118,7 @@ static int start(struct request *q, start_function function)
 	r = function(q->server->rollout, &wanted, &record, &error);
 	if (r < 0)
 		return respond_refusal(q, r, body.service, &error);
-	return respond_record(q, r > 0 ? MHD_HTTP_OK : MHD_HTTP_CREATED, record);
+	return drain_wait(q, record, r > 0 ? MHD_HTTP_OK : MHD_HTTP_CREATED);
 }
 
 int api_drain_start(struct request *q)
@@ -151,7 +152,7 @@ int api_drain_cancel(struct request *q)
 		return respond_unknown(q);
 	if (r < 0)
 		return respond_refusal(q, r, "", &error);
-	return respond_record(q, MHD_HTTP_ACCEPTED, record);
+	return drain_wait(q, record, MHD_HTTP_ACCEPTED);
 }
 
 struct list_query {

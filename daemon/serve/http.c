@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "clock.h"
+#include "drain-wait.h"
 #include "first-answer.h"
 #include "inside.h"
 #include "peer.h"
@@ -368,6 +369,7 @@ void http_stop(struct http *http)
 		/* Nothing may be suspended when libmicrohttpd stops. */
 		reload_waits_cancel(http->door->server, http->door);
 		first_answer_cancel(http->door->server, http->door);
+		drain_wait_cancel(http->door->server, http->door);
 		streams_cut(http->door->server, http->door);
 		(void) MHD_run(http->daemon);
 	}

@@ -22,6 +22,7 @@ struct in_flight_report {
 	struct in_flight_report *next, *prev;           /* about the endpoint */
 	struct in_flight_report *mine_next, *mine_prev; /* of the reporter */
 	uint64_t count;
+	uint64_t revision;
 	uint64_t until_usec;
 };
 
@@ -128,10 +129,17 @@ static struct in_flight_report *find_report(
 	return NULL;
 }
 
-bool in_flight_has_reported(const struct in_flight *f, const struct in_flight_reporter *reporter,
-		const char *service, const char *endpoint)
+int in_flight_last(const struct in_flight *f, const struct in_flight_reporter *reporter,
+		const char *service, const char *endpoint, uint64_t *ret_count,
+		uint64_t *ret_revision)
 {
-	return find_report(find(f, service, endpoint), reporter);
+	const struct in_flight_report *report = find_report(find(f, service, endpoint), reporter);
+
+	if (!report)
+		return -ENOENT;
+	*ret_count = report->count;
+	*ret_revision = report->revision;
+	return 0;
 }
 
 static void drop_expired(
@@ -192,6 +200,7 @@ int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
 		}
 	}
 	report->count = claim->count;
+	report->revision = claim->revision;
 	report->until_usec = now_usec + claim->ttl_usec;
 	return 0;
 }

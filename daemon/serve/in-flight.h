@@ -29,14 +29,17 @@ struct in_flight_claim {
 	const char *endpoint;
 	uint64_t count;
 	uint64_t ttl_usec;
+	uint64_t revision; /* of the directory, at the time of the report */
 };
 
 /* Replaces what the reporter said before of the same endpoint. Copies. Errors: EINVAL (the names
  * are too long), E2BIG, ENOMEM. */
 int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
 		const struct in_flight_claim *claim, uint64_t now_usec);
-bool in_flight_has_reported(const struct in_flight *f, const struct in_flight_reporter *reporter,
-		const char *service, const char *endpoint);
+/* What the reporter said last of the endpoint: count and revision. ENOENT. */
+int in_flight_last(const struct in_flight *f, const struct in_flight_reporter *reporter,
+		const char *service, const char *endpoint, uint64_t *ret_count,
+		uint64_t *ret_revision);
 /* The reporter has gone. */
 void in_flight_forget(struct in_flight *f, struct in_flight_reporter *reporter);
 /* What the reports say at that time; those whose time is over are dropped. */

@@ -41,6 +41,8 @@ struct server {
 	struct drain_watches drain_watches;
 	struct answers answers;
 	struct reload_wait *reload_waits;
+	struct drain_wait *drain_waits;
+	sd_event_source *drain_late;
 	struct first_wait *first_waits;
 	sd_event_source *first_answer;
 	struct random random;

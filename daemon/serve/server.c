@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "drain-wait.h"
 #include "first-answer.h"
 #include "inside.h"
 #include "watch.h"
@@ -31,6 +32,7 @@ struct server *server_free(struct server *s)
 	streams_stop(s);
 	watch_done(s);
 	first_answer_done(s);
+	drain_wait_done(s);
 	answers_done(&s->answers);
 	in_flight_free(s->in_flight);
 	consumers_free(s->consumers);
@@ -66,6 +68,9 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	if (r < 0)
 		return r;
 	r = first_answer_init(s);
+	if (r < 0)
+		return r;
+	r = drain_wait_init(s);
 	if (r < 0)
 		return r;
 	r = directory_subscribe(directory, &directory_events, s);
@@ -259,12 +264,18 @@ static void server_drain_changed(void *userdata, const struct drain_record *reco
 	drain_watch_on_changed(userdata, record);
 }
 
+static void server_drain_recorded(void *userdata, const struct drain_record *record)
+{
+	drain_wait_on_recorded(userdata, record);
+}
+
 const struct rollout_above *server_rollout_above(void)
 {
 	static const struct rollout_above above = {
 		.consumers = server_consumers,
 		.in_flight = server_in_flight,
 		.changed = server_drain_changed,
+		.recorded = server_drain_recorded,
 	};
 
 	return &above;

@@ -336,7 +336,8 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 struct rollout {
 	struct drain_record record;
 	bool exists;
-	int result; /* of the next call */
+	bool disk_waits; /* for fake_record() */
+	int result;      /* of the next call */
 	char requested_by[128];
 };
 
@@ -383,6 +384,21 @@ int rollout_cancel(struct rollout *r, const char *id, const struct drain_record 
 	(void) r;
 	(void) id;
 	return fake_answer(ret, reterr);
+}
+
+uint64_t rollout_version(struct rollout *r, const char *id, uint64_t *ret_on_disk)
+{
+	(void) id;
+	*ret_on_disk = r->disk_waits ? 6 : 7;
+	return 7;
+}
+
+void rollout_note_stale_pick(
+		struct rollout *r, const char *service, const char *endpoint, uint64_t wall_usec)
+{
+	(void) service;
+	(void) endpoint;
+	r->record.last_stale_pick_wall_usec = wall_usec;
 }
 
 const struct drain_record *rollout_find(struct rollout *r, const char *id)

@@ -196,6 +196,46 @@ static void the_admin_socket_starts_a_drain_and_notes_who_asked(void **state)
 			"HTTP/1.1 200");
 }
 
+static int start_a_drain_on_a_slow_disk(void)
+{
+	int fd = client_connect(serving.admin);
+
+	fake_rollout.exists = true;
+	fake_rollout.disk_waits = true;
+	(void) snprintf(fake_rollout.record.id, DRAIN_ID_MAX, "d-1");
+	client_send(fd, "POST /v1/drains HTTP/1.1\r\nHost: x\r\nContent-Length: 47\r\n\r\n{\"service\": \"catalog\", \"endpoint\": \"catalog-a\"}");
+	serving_settle(&serving);
+	assert_int_equal(recv(fd, (char[1]){}, 1, 0), -1);
+	return fd;
+}
+
+static void a_drain_is_answered_once_a_crash_cannot_forget_it(void **state)
+{
+	const struct rollout_above *above = server_rollout_above();
+	int fd = start_a_drain_on_a_slow_disk();
+
+	(void) state;
+	above->recorded(serving.server, &fake_rollout.record);
+	serving_settle(&serving);
+	assert_int_equal(recv(fd, (char[1]){}, 1, 0), -1);
+	fake_rollout.disk_waits = false;
+	above->recorded(serving.server, &fake_rollout.record);
+	assert_has(client_read_until(&serving, fd, "}\n"), "HTTP/1.1 201");
+	(void) close(fd);
+}
+
+static void a_drain_that_the_disk_does_not_take_is_not_called_started(void **state)
+{
+	const char *text;
+	int fd = start_a_drain_on_a_slow_disk();
+
+	(void) state;
+	text = client_read_until(&serving, fd, "}\n");
+	assert_has(text, "HTTP/1.1 503");
+	assert_has(text, "\"code\": \"store_failed\"");
+	(void) close(fd);
+}
+
 static void refusals_of_the_rollout_have_their_own_codes(void **state)
 {
 	static const struct {
@@ -315,6 +355,29 @@ static void reports_and_acks_are_checked(void **state)
 			"has not been published yet");
 }
 
+static void more_requests_after_the_removal_are_a_stale_pick(void **state)
+{
+	static const char path[] = "/v1/services/catalog/endpoints/catalog-a/in-flight";
+	static char service[] = "catalog", endpoint[] = "catalog-a";
+	int fd = client_connect(serving.consumer);
+	const struct drain_record *record = &fake_rollout.record;
+
+	(void) state;
+	client_call(&serving, fd, "PUT", path, "", "{\"count\": 1}");
+	fake_rollout.exists = true;
+	fake_rollout.record.service = service;
+	fake_rollout.record.endpoint = endpoint;
+	fake_rollout.record.removal_revision = ++fake_directory.revision;
+	/* Sent perhaps before the removal, and only reported after it. */
+	client_call(&serving, fd, "PUT", path, "", "{\"count\": 2}");
+	assert_int_equal(record->last_stale_pick_wall_usec, 0);
+	client_call(&serving, fd, "PUT", path, "", "{\"count\": 2}");
+	assert_int_equal(record->last_stale_pick_wall_usec, 0);
+	client_call(&serving, fd, "PUT", path, "", "{\"count\": 3}");
+	assert_int_not_equal(record->last_stale_pick_wall_usec, 0);
+	(void) close(fd);
+}
+
 static int ask_for_something_new(void)
 {
 	int fd = client_connect(serving.consumer);
@@ -389,6 +452,8 @@ int main(void)
 		T(a_stale_directory_is_served_or_not_as_the_policy_says),
 		T(the_consumer_socket_changes_nothing),
 		T(the_admin_socket_starts_a_drain_and_notes_who_asked),
+		T(a_drain_is_answered_once_a_crash_cannot_forget_it),
+		T(a_drain_that_the_disk_does_not_take_is_not_called_started),
 		T(refusals_of_the_rollout_have_their_own_codes),
 		T(wrong_methods_and_paths_are_told_apart),
 		T(bodies_have_a_limit_and_the_daemon_survives_them),
@@ -397,6 +462,7 @@ int main(void)
 		T(every_reading_call_answers),
 		T(the_budget_adds_the_declared_windows_up),
 		T(reports_and_acks_are_checked),
+		T(more_requests_after_the_removal_are_a_stale_pick),
 		T(the_first_call_for_a_service_waits_for_its_first_answer),
 		T(the_first_call_for_a_service_learns_of_a_failure),
 		T(nobody_waits_for_a_first_answer_for_ever),

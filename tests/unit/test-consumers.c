@@ -331,13 +331,15 @@ static void reports_add_up_and_end_with_their_time(void **state)
 static void reports_end_with_their_reporter(void **state)
 {
 	struct in_flight_reporter one = {};
+	uint64_t count, revision;
 
 	(void) state;
 	assert_ok(report(&one, "a", 3, 0, 100));
-	assert_true(in_flight_has_reported(in_flight, &one, "catalog", "a"));
+	assert_ok(in_flight_last(in_flight, &one, "catalog", "a", &count, &revision));
+	assert_int_equal(count, 3);
 	in_flight_forget(in_flight, &one);
 	assert_int_equal(reports(1).reporters, 0);
-	assert_false(in_flight_has_reported(in_flight, &one, "catalog", "a"));
+	assert_errno(in_flight_last(in_flight, &one, "catalog", "a", &count, &revision), ENOENT);
 }
 
 static void reports_have_a_limit_that_expired_ones_do_not_use(void **state)
