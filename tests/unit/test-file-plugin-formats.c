@@ -726,6 +726,77 @@ static void a_service_has_a_maximum_of_endpoints(void **state)
 	free(text);
 }
 
+static void a_document_is_let_go_of_once_the_sets_are_made(void **state)
+{
+	static const char text[] = "services:\n"
+				   "  search: []\n"
+				   "  catalog:\n"
+				   "    - {id: a, address: 10.0.0.5, port: 8080}\n";
+	const struct catalog_service *s;
+	struct catalog *c = NULL;
+
+	(void) state;
+	assert_ok(read_text("f.yaml", text, strlen(text), NULL, &c, NULL));
+	assert_ok(catalog_forget_document(c));
+	assert_null(c->document);
+	s = catalog_find(c, "catalog");
+	assert_non_null(s);
+	assert_string_equal(s->name, "catalog");
+	assert_int_equal(s->line, 4);
+	assert_int_equal(s->column, 5);
+	assert_string_equal(usher_endpoints_id(s->set, 0), "a");
+	assert_int_equal(usher_endpoints_count(catalog_find(c, "search")->set), 0);
+	assert_null(catalog_find(c, "other"));
+	assert_ok(catalog_forget_document(c));
+	(void) catalog_free(c);
+}
+
+/* What a service's endpoints are is not known from the file alone. */
+static void a_document_that_is_still_asked_is_kept(void **state)
+{
+	static const char *const files[] = { "kubectl.yaml", "targets.json" };
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		char *text = load(files[i]);
+		struct catalog *c = NULL;
+
+		assert_ok(read_text(files[i], text, strlen(text), NULL, &c, NULL));
+		assert_ok(catalog_forget_document(c));
+		assert_non_null(c->document);
+		(void) catalog_free(c);
+		free(text);
+	}
+}
+
+static void sets_that_say_the_same_are_held_once(void **state)
+{
+	static const char before[] = "services:\n"
+				     "  a: [{id: a, address: 10.0.0.5, port: 8080}]\n"
+				     "  b: [{id: b, address: 10.0.0.6, port: 8080}]\n";
+	static const char after[] = "services:\n"
+				    "  a: [{id: a, address: 10.0.0.5, port: 8080}]\n"
+				    "  b: [{id: b, address: 10.0.0.6, port: 8081}]\n"
+				    "  c: [{id: c, address: 10.0.0.7, port: 8080}]\n";
+	struct catalog *old = NULL, *c = NULL;
+
+	(void) state;
+	assert_ok(read_text("f.yaml", before, strlen(before), NULL, &old, NULL));
+	assert_ok(read_text("f.yaml", after, strlen(after), NULL, &c, NULL));
+	catalog_share_sets(c, old);
+	assert_ptr_equal(catalog_find(c, "a")->set, catalog_find(old, "a")->set);
+	assert_ptr_not_equal(catalog_find(c, "b")->set, catalog_find(old, "b")->set);
+	(void) catalog_free(old);
+	assert_string_equal(usher_endpoints_id(catalog_find(c, "a")->set, 0), "a");
+	assert_string_equal(usher_endpoints_id(catalog_find(c, "c")->set, 0), "c");
+	(void) catalog_free(c);
+}
+
+static int forget_or_run_out(void *userdata)
+{
+	return catalog_forget_document(userdata);
+}
+
 static int read_or_run_out(void *userdata)
 {
 	struct format_options options = { .service_label = "service", .stem = "x" };
@@ -765,6 +836,7 @@ static void running_out_of_memory_is_survived(void **state)
 		if (c->format->has_ports)
 			assert_survives_oom(read_or_run_out, text);
 		assert_survives_oom(build_or_run_out, c);
+		assert_survives_oom(forget_or_run_out, c);
 		(void) catalog_free(c);
 		free(text);
 	}
@@ -788,6 +860,9 @@ int main(void)
 		cmocka_unit_test(more_than_a_maximum_is_refused),
 		cmocka_unit_test(an_endpoint_has_a_maximum_of_metadata),
 		cmocka_unit_test(a_service_has_a_maximum_of_endpoints),
+		cmocka_unit_test(a_document_is_let_go_of_once_the_sets_are_made),
+		cmocka_unit_test(a_document_that_is_still_asked_is_kept),
+		cmocka_unit_test(sets_that_say_the_same_are_held_once),
 		cmocka_unit_test(running_out_of_memory_is_survived),
 	};
 

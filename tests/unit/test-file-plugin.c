@@ -318,6 +318,35 @@ static void a_service_that_a_broken_file_may_hold_is_not_called_absent(void **st
 	assert_non_null(strstr(answer(s, "search")->text, "b.yaml:"));
 }
 
+#define CATALOG_AND(port)                                \
+	"services:\n"                                    \
+	"  catalog:\n"                                   \
+	"    - {id: a, address: 10.0.0.5, port: 8080}\n" \
+	"  search:\n"                                    \
+	"    - {id: s, address: 10.0.1.5, port: " port "}\n"
+
+static const struct usher_endpoints *set_before;
+
+static int move_search(struct scene *s)
+{
+	set_before = answer(s, "catalog")->set;
+	put(s, "a.yaml", CATALOG_AND("8081"));
+	return USHER_WAIT_PATH;
+}
+
+static void what_stays_the_same_in_a_file_is_held_once(void **state)
+{
+	struct scene *s = *state;
+
+	put(s, "a.yaml", CATALOG_AND("8080"));
+	want(s, "catalog");
+	want(s, "search");
+	s->steps[0] = move_search;
+	run(s);
+	assert_ptr_equal(answer(s, "catalog")->set, set_before);
+	assert_int_equal(answer(s, "search")->offers, 2);
+}
+
 static void a_service_in_two_files_is_refused_with_both_places(void **state)
 {
 	struct scene *s = *state;
@@ -605,6 +634,7 @@ int main(void)
 		SCENE(an_empty_list_written_on_purpose_is_empty),
 		SCENE(a_broken_file_fails_its_own_services_only),
 		SCENE(a_service_that_a_broken_file_may_hold_is_not_called_absent),
+		SCENE(what_stays_the_same_in_a_file_is_held_once),
 		SCENE(a_service_in_two_files_is_refused_with_both_places),
 		SCENE(leftovers_and_hidden_files_are_not_read),
 		SCENE(the_link_of_a_mounted_configmap_is_followed),

@@ -13,11 +13,6 @@ static const struct catalog_service *service_in(const struct files_entry *e)
 	return catalog_find(e->file->catalog, e->service);
 }
 
-static const struct usher_node *place_of(const struct files_entry *e)
-{
-	return e->file->catalog->parts[service_in(e)->first].node;
-}
-
 static int fail_absent(const struct files *files, const char *name, struct usher_error *reterr)
 {
 	const struct file *unknown = files_unknown(files);
@@ -41,10 +36,13 @@ static int fail_gone(const struct files_entry *e, struct usher_error *reterr)
 static int fail_twice(const struct files_entry *a, const struct files_entry *b,
 		struct usher_error *reterr)
 {
-	return usher_node_error(reterr, place_of(b), -EEXIST,
-			"the service %s stands here and in %s:%u:%u; keep it in one of them",
-			b->service, a->file->path, usher_node_line(place_of(a)),
-			usher_node_column(place_of(a)));
+	const struct catalog_service *one = service_in(a), *other = service_in(b);
+
+	return usher_error_set(reterr, -EEXIST,
+			"%s:%u:%u: the service %s stands here and in %s:%u:%u; keep it in one of "
+			"them",
+			b->file->path, other->line, other->column, b->service, a->file->path,
+			one->line, one->column);
 }
 
 /* Files of a format whose services may be spread say it together; any other pair contradicts. */
@@ -99,6 +97,18 @@ static int build_from(const struct files_entry *entries, size_t count, const cha
 	return format->build(set, parts, n, port, reterr);
 }
 
+static int fail_port(
+		const struct files_entry *e, const struct answer *a, struct usher_error *reterr)
+{
+	const struct catalog_service *s = service_in(e);
+
+	return usher_error_set(reterr, -EINVAL,
+			"%s:%u:%u: the port %s of the service %s is asked for, but in %s an "
+			"endpoint has one port only; leave `port` away for this source",
+			e->file->path, s->line, s->column, a->port, a->name,
+			e->file->catalog->format->title);
+}
+
 static int decide(const struct files *files, const struct answer *a, struct usher_endpoints **ret,
 		bool *ret_is_doubtful, struct usher_error *reterr)
 {
@@ -119,10 +129,7 @@ static int decide(const struct files *files, const struct answer *a, struct ushe
 	assert(first);
 	format = first->file->catalog->format;
 	if (a->port && !format->has_ports)
-		return usher_node_error(reterr, place_of(first), -EINVAL,
-				"the port %s of the service %s is asked for, but in %s an endpoint "
-				"has one port only; leave `port` away for this source",
-				a->port, a->name, format->title);
+		return fail_port(first, a, reterr);
 
 	if (count == 1 && service_in(first)->set) {
 		set = usher_endpoints_ref(service_in(first)->set);
@@ -182,8 +189,14 @@ static int tell_anew(struct answer *a, struct usher_source *source, const struct
 	if (r < 0)
 		return tell_failure(a, source, r, &why);
 	verdict = judge(a, set, is_doubtful);
-	(void) usher_endpoints_unref(a->set);
-	a->set = usher_endpoints_ref(set);
+	if (a->set && usher_endpoints_equal(a->set, set)) {
+		/* The host has the other one already: keep one of them. */
+		(void) usher_endpoints_unref(set);
+		set = usher_endpoints_ref(a->set);
+	} else {
+		(void) usher_endpoints_unref(a->set);
+		a->set = usher_endpoints_ref(set);
+	}
 	a->verdict = verdict;
 	a->failure = 0;
 	r = usher_source_offer(source, a->service, set, verdict, NULL, observed_usec);

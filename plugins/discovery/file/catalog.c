@@ -87,8 +87,12 @@ static int group(struct catalog *c)
 		const char *name = c->parts[i].service;
 
 		if (i == 0 || strcmp(name, c->parts[i - 1].service) != 0)
-			c->services[c->service_count++] =
-					(struct catalog_service){ .name = name, .first = i };
+			c->services[c->service_count++] = (struct catalog_service){
+				.name = name,
+				.line = usher_node_line(c->parts[i].node),
+				.column = usher_node_column(c->parts[i].node),
+				.first = i,
+			};
 		c->services[c->service_count - 1].count++;
 	}
 	return 0;
@@ -186,18 +190,65 @@ int catalog_read(const char *path, const struct file_text *text, enum format_cho
 	return 0;
 }
 
+static void drop_document(struct catalog *c)
+{
+	for (size_t i = 0; i < c->name_count; i++)
+		free(c->names[i]);
+	free((void *) c->names);
+	free(c->parts);
+	c->names = NULL;
+	c->parts = NULL;
+	c->name_count = c->name_space = c->part_count = c->part_space = 0;
+	c->document = usher_document_unref(c->document);
+}
+
+int catalog_forget_document(struct catalog *c)
+{
+	size_t size = 1;
+	char *at;
+
+	if (!c->document || c->format->has_ports || c->format->merges)
+		return 0;
+	for (size_t i = 0; i < c->service_count; i++)
+		size += strlen(c->services[i].name) + 1;
+	at = c->kept_names = malloc(size);
+	if (!at)
+		return -ENOMEM;
+	for (size_t i = 0; i < c->service_count; i++) {
+		struct catalog_service *s = &c->services[i];
+		size_t length = strlen(s->name) + 1;
+
+		memcpy(at, s->name, length);
+		s->name = at;
+		s->first = s->count = 0;
+		at += length;
+	}
+	drop_document(c);
+	return 0;
+}
+
+void catalog_share_sets(struct catalog *c, const struct catalog *before)
+{
+	for (size_t i = 0; i < c->service_count; i++) {
+		struct catalog_service *s = &c->services[i];
+		const struct catalog_service *old = catalog_find(before, s->name);
+
+		if (!old || !s->set || !usher_endpoints_equal(s->set, old->set))
+			continue;
+		(void) usher_endpoints_unref(s->set);
+		s->set = usher_endpoints_ref(old->set);
+	}
+}
+
 struct catalog *catalog_free(struct catalog *c)
 {
 	if (!c)
 		return NULL;
 	for (size_t i = 0; i < c->service_count; i++)
 		(void) usher_endpoints_unref(c->services[i].set);
-	for (size_t i = 0; i < c->name_count; i++)
-		free(c->names[i]);
-	(void) usher_document_unref(c->document);
-	free((void *) c->names);
+	drop_document(c);
 	free(c->services);
-	free(c->parts);
+	free(c->kept_names);
 	free(c);
 	return NULL;
 }

@@ -11,20 +11,22 @@
 #define CATALOG_PARTS_MAX 200000 /* slices, groups or services in one file */
 
 struct catalog_service {
-	const char *name;            /* borrowed from its first part */
+	const char *name;            /* the catalog's */
+	unsigned line, column;       /* where the file first names it */
 	size_t first, count;         /* of the catalog's parts */
 	struct usher_endpoints *set; /* sealed; NULL where the wanted port has a say */
 };
 
 struct catalog {
 	const struct format *format;
-	struct usher_document *document;
+	struct usher_document *document; /* NULL: let go of, and the parts with it */
 	struct part *parts; /* sorted by service; those of one in the order of the file */
 	size_t part_count, part_space;
 	struct catalog_service *services;
 	size_t service_count;
 	char **names; /* owned names of parts that the document does not hold */
 	size_t name_count, name_space;
+	char *kept_names; /* of the services, where the document has been let go of */
 };
 
 /* Read a text. Errors: EBADMSG (no YAML, cut off, empty, none of the formats, malformed), EINVAL,
@@ -33,6 +35,14 @@ int catalog_read(const char *path, const struct file_text *text, enum format_cho
 		const struct format_options *options, struct catalog **ret,
 		struct usher_error *reterr);
 struct catalog *catalog_free(struct catalog *c); /* NULL is fine; returns NULL */
+
+/* Let go of the document, which is ten times the size of what it says, where all that will be asked
+ * for is known: the sets, and where the services stand. Where a set depends on the port that is
+ * wanted, or on other files, it stays. Errors: ENOMEM; then nothing has changed. */
+int catalog_forget_document(struct catalog *c);
+
+/* Share the sets that say the same in the catalog before, which the host still holds. */
+void catalog_share_sets(struct catalog *c, const struct catalog *before);
 
 /* NULL: not in it. */
 const struct catalog_service *catalog_find(const struct catalog *c, const char *service);

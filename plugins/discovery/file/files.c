@@ -198,6 +198,8 @@ static int file_wait_to_settle(struct file *file, int code, const struct usher_e
 static int file_take(struct file *file, struct catalog *catalog, const struct file_text *text,
 		bool has_shrunk)
 {
+	if (file->catalog)
+		catalog_share_sets(catalog, file->catalog);
 	(void) catalog_free(file->catalog);
 	file->catalog = catalog;
 	file->stamp = text->stamp;
@@ -227,6 +229,10 @@ static int file_parse(struct files *f, struct file *file, const struct file_text
 	}
 	options.stem = files_stem(file->path, stem);
 	r = catalog_read(file->path, text, f->choice, &options, &catalog, &why);
+	if (r == 0 && catalog_forget_document(catalog) < 0) {
+		(void) catalog_free(catalog);
+		return -ENOMEM;
+	}
 	if (r == -ENOMEM)
 		return r;
 	if ((r < 0 || has_shrunk) && is_fresh && file->unsettled < UNSETTLED_MAX) {
