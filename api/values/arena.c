@@ -2,14 +2,44 @@
 
 #include <stdalign.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
-#define BLOCK_FIRST 4096
-#define BLOCK_MAX   (1024u * 1024)
+#define BLOCK_FIRST  4096
+#define BLOCK_MAX    (1024u * 1024)
+#define BLOCK_MAPPED ((size_t) 256 * 1024)
 
 struct arena_block {
 	struct arena_block *next;
+	size_t mapped; /* bytes; 0: from the heap */
 	alignas(max_align_t) char data[];
 };
+
+/* Large ones do not come from the heap: between them would stand what outlives the document, and
+ * keep from the system a hundred times its own size. */
+static struct arena_block *block_new(size_t size)
+{
+	struct arena_block *block;
+
+	if (size < BLOCK_MAPPED) {
+		block = malloc(size);
+		if (block)
+			block->mapped = 0;
+		return block;
+	}
+	block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (block == MAP_FAILED)
+		return NULL;
+	block->mapped = size;
+	return block;
+}
+
+static void block_free(struct arena_block *block)
+{
+	if (block->mapped)
+		(void) munmap(block, block->mapped);
+	else
+		free(block);
+}
 
 void *arena_allocate(struct arena *arena, size_t size)
 {
@@ -24,7 +54,7 @@ void *arena_allocate(struct arena *arena, size_t size)
 			wanted = BLOCK_MAX;
 		if (wanted < size)
 			wanted = size;
-		block = malloc(sizeof(*block) + wanted);
+		block = block_new(sizeof(*block) + wanted);
 		if (!block)
 			return NULL;
 		block->next = arena->blocks;
@@ -42,7 +72,7 @@ void arena_done(struct arena *arena)
 	while (arena->blocks) {
 		struct arena_block *next = arena->blocks->next;
 
-		free(arena->blocks);
+		block_free(arena->blocks);
 		arena->blocks = next;
 	}
 	*arena = (struct arena){};
