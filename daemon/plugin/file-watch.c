@@ -21,7 +21,7 @@
 			IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK | IN_MASK_ADD)
 #define WATCH_FILES (IN_CLOSE_WRITE | IN_MODIFY)
 #define FOLDER_GONE (IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT)
-#define WRITERS_MAX 16
+#define WRITTEN_MAX 16
 #define EVENTS_SIZE 16384u
 #define ANY_NAME    ((const char *) NULL)
 
@@ -31,6 +31,12 @@ struct watched_name {
 	bool final; /* a change of it is a change, not only a reason to look */
 	char *folder;
 	char *name; /* ANY_NAME: all of them */
+};
+
+/* A name whose file was written in place. */
+struct written {
+	uint64_t hash; /* of folder and name; 0: free */
+	bool closed;
 };
 
 struct file_watch {
@@ -43,8 +49,12 @@ struct file_watch {
 
 	bool dirty;   /* something happened and has not been told */
 	bool certain; /* and it is a change, whatever the stamp says */
+	bool whole;   /* something was put in place as a whole */
+	bool crowded; /* there was more than could be followed */
 	uint64_t first_usec, last_usec;
-	uint64_t writers[WRITERS_MAX]; /* hashes of files written and not closed; 0: free */
+	struct written written[WRITTEN_MAX];
+	uint64_t told_usec;   /* and the reader is not back; 0: it is */
+	uint64_t rested_usec; /* nothing is told before */
 
 	uint64_t stamp; /* of what was there when we last told or looked */
 	uint64_t looked_usec;
@@ -334,40 +344,53 @@ const char *file_watch_weakness(const struct file_watch *watch)
 	return watch->weakness;
 }
 
-/* ---- writers: who has written and not closed ---- */
+/* ---- what is written in place, and what is put there as a whole ---- */
 
-static uint64_t writer_hash(const struct inotify_event *event)
+static uint64_t hash_of(const struct inotify_event *event)
 {
 	return XXH64(event->name, strlen(event->name), (uint64_t) event->wd) | 1;
 }
 
-static void writer_add(struct file_watch *watch, uint64_t hash)
+static void written_add(struct file_watch *watch, uint64_t hash, bool closed)
 {
-	size_t unused = WRITERS_MAX;
+	struct written *unused = NULL;
 
-	for (size_t i = 0; i < WRITERS_MAX; i++) {
-		if (watch->writers[i] == hash)
+	for (size_t i = 0; i < WRITTEN_MAX; i++) {
+		struct written *w = &watch->written[i];
+
+		if (w->hash == hash) {
+			w->closed = closed;
 			return;
-		if (watch->writers[i] == 0)
-			unused = i;
+		}
+		if (w->hash == 0)
+			unused = w;
 	}
-	if (unused < WRITERS_MAX)
-		watch->writers[unused] = hash;
+	if (unused)
+		*unused = (struct written){ hash, closed };
+	else
+		watch->crowded = true;
 }
 
-static void writer_remove(struct file_watch *watch, uint64_t hash)
+static void written_remove(struct file_watch *watch, uint64_t hash)
 {
-	for (size_t i = 0; i < WRITERS_MAX; i++)
-		if (watch->writers[i] == hash)
-			watch->writers[i] = 0;
+	for (size_t i = 0; i < WRITTEN_MAX; i++)
+		if (watch->written[i].hash == hash)
+			watch->written[i].hash = 0;
 }
 
-static bool anyone_writes(const struct file_watch *watch)
+static enum file_watch_calm calm_of(const struct file_watch *watch)
 {
-	for (size_t i = 0; i < WRITERS_MAX; i++)
-		if (watch->writers[i])
-			return true;
-	return false;
+	enum file_watch_calm calm =
+			watch->whole && !watch->crowded ? FILE_WATCH_WHOLE : FILE_WATCH_SETTLING;
+
+	for (size_t i = 0; i < WRITTEN_MAX; i++) {
+		if (watch->written[i].hash == 0)
+			continue;
+		if (!watch->written[i].closed)
+			return FILE_WATCH_WRITING;
+		calm = FILE_WATCH_SETTLING;
+	}
+	return calm;
 }
 
 /* Whether a new name is a file that somebody has opened to write it: a link is whole at once, and
@@ -382,16 +405,32 @@ static bool is_being_made(const char *folder, const char *name)
 			S_ISREG(status.st_mode) && status.st_nlink == 1;
 }
 
+/* What hides in a folder is on its way to another name, or an editor's, which keeps it open for as
+ * long as somebody looks at the file. */
+static bool is_aside(const struct watched_name *known, const struct inotify_event *event)
+{
+	return known->name == ANY_NAME && event->name[0] == '.';
+}
+
 static void follow_writer(struct file_watch *watch, const struct watched_name *known,
 		const struct inotify_event *event)
 {
-	if (event->mask & IN_ISDIR)
+	uint64_t hash = hash_of(event);
+
+	if (event->mask & IN_MOVED_TO)
+		watch->whole = true;
+	if (event->mask & (IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO))
+		written_remove(watch, hash);
+	if (event->mask & IN_ISDIR || !known->final || is_aside(known, event))
 		return;
-	if (event->mask & IN_MODIFY ||
-			(event->mask & IN_CREATE && is_being_made(known->folder, event->name)))
-		writer_add(watch, writer_hash(event));
-	else if (event->mask & (IN_CLOSE_WRITE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO))
-		writer_remove(watch, writer_hash(event));
+	if (event->mask & IN_CREATE) {
+		if (is_being_made(known->folder, event->name))
+			written_add(watch, hash, false);
+		else
+			watch->whole = true;
+	}
+	if (event->mask & (IN_MODIFY | IN_CLOSE_WRITE))
+		written_add(watch, hash, event->mask & IN_CLOSE_WRITE);
 }
 
 /* ---- events ---- */
@@ -418,8 +457,7 @@ static bool take_name(
 		if (known->name != ANY_NAME && strcmp(known->name, event->name) != 0)
 			continue;
 		note(watch, known->final, now_usec);
-		if (known->final)
-			follow_writer(watch, known, event);
+		follow_writer(watch, known, event);
 		ours = true;
 	}
 	return ours && !(event->mask & (IN_MODIFY | IN_CLOSE_WRITE));
@@ -430,6 +468,7 @@ static bool take_event(
 		struct file_watch *watch, const struct inotify_event *event, uint64_t now_usec)
 {
 	if (event->mask & IN_Q_OVERFLOW) {
+		watch->crowded = true;
 		note(watch, true, now_usec);
 		return true;
 	}
@@ -467,20 +506,37 @@ static int read_events(struct file_watch *watch, uint64_t now_usec)
 	return changed;
 }
 
-uint64_t file_watch_settled_usec(uint64_t first_usec, uint64_t last_usec, bool writing)
+uint64_t file_watch_settled_usec(uint64_t first_usec, uint64_t last_usec, enum file_watch_calm calm)
 {
-	uint64_t quiet = last_usec + (writing ? FILE_WATCH_WRITER_USEC : FILE_WATCH_SETTLE_USEC);
-	uint64_t limit = first_usec + (writing ? FILE_WATCH_OPEN_USEC : FILE_WATCH_BUSY_USEC);
+	static const struct {
+		uint64_t quiet, limit;
+	} patience[] = {
+		[FILE_WATCH_WRITING] = { FILE_WATCH_WRITER_USEC, FILE_WATCH_OPEN_USEC },
+		[FILE_WATCH_SETTLING] = { FILE_WATCH_SETTLE_USEC, FILE_WATCH_BUSY_USEC },
+		[FILE_WATCH_WHOLE] = { FILE_WATCH_WHOLE_USEC, FILE_WATCH_SETTLE_USEC },
+	};
+	uint64_t quiet = last_usec + patience[calm].quiet;
+	uint64_t limit = first_usec + patience[calm].limit;
 
 	return quiet < limit ? quiet : limit;
 }
 
+uint64_t file_watch_rested_usec(uint64_t told_usec, uint64_t now_usec)
+{
+	uint64_t took = now_usec > told_usec ? now_usec - told_usec : 0;
+	uint64_t rest = took < FILE_WATCH_SETTLE_USEC / 4 ? 4 * took : FILE_WATCH_SETTLE_USEC;
+
+	return now_usec + rest;
+}
+
 uint64_t file_watch_due_usec(const struct file_watch *watch)
 {
-	if (watch->dirty)
-		return file_watch_settled_usec(
-				watch->first_usec, watch->last_usec, anyone_writes(watch));
-	return watch->looked_usec + FILE_WATCH_POLL_USEC;
+	uint64_t settled;
+
+	if (!watch->dirty)
+		return watch->looked_usec + FILE_WATCH_POLL_USEC;
+	settled = file_watch_settled_usec(watch->first_usec, watch->last_usec, calm_of(watch));
+	return settled > watch->rested_usec ? settled : watch->rested_usec;
 }
 
 /* Look at the path itself. */
@@ -489,11 +545,19 @@ static int look(struct file_watch *watch, uint64_t now_usec)
 	uint64_t stamp = stamp_path(watch->path);
 	bool changed = watch->certain || stamp != watch->stamp;
 
-	watch->dirty = watch->certain = false;
-	memset(watch->writers, 0, sizeof(watch->writers));
+	watch->dirty = watch->certain = watch->whole = watch->crowded = false;
+	memset(watch->written, 0, sizeof(watch->written));
 	watch->stamp = stamp;
 	watch->looked_usec = now_usec;
+	watch->told_usec = changed ? now_usec : 0;
 	return changed;
+}
+
+void file_watch_rest(struct file_watch *watch, uint64_t now_usec)
+{
+	if (watch->told_usec)
+		watch->rested_usec = file_watch_rested_usec(watch->told_usec, now_usec);
+	watch->told_usec = 0;
 }
 
 int file_watch_check(struct file_watch *watch, uint64_t now_usec)

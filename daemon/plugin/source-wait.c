@@ -86,6 +86,7 @@ static int get_watch(struct usher_source *source, const char *path, struct file_
 		r = 1;
 	}
 	watch->used = ++source->waits;
+	file_watch_rest(watch->watch, clock_boot_usec());
 	*ret = watch->watch;
 	return r;
 }

@@ -127,8 +127,9 @@ static uint64_t told_after(struct place *p)
 	return due;
 }
 
-#define assert_told(p)     assert_int_equal(told_after(p), FILE_WATCH_SETTLE_USEC)
-#define assert_not_told(p) assert_int_equal(told_after(p), 0)
+#define assert_told(p)         assert_int_equal(told_after(p), FILE_WATCH_SETTLE_USEC)
+#define assert_told_at_once(p) assert_int_equal(told_after(p), FILE_WATCH_WHOLE_USEC)
+#define assert_not_told(p)     assert_int_equal(told_after(p), 0)
 
 static void rewriting_in_place_is_told_once(void **state)
 {
@@ -198,7 +199,7 @@ static void every_atomic_replacement_is_told(void **state)
 	watch_path(p, at(p, "ep.yaml"));
 	for (int i = 0; i < 3; i++) {
 		replace_file(p, at(p, "ep.yaml"), "next");
-		assert_told(p);
+		assert_told_at_once(p);
 	}
 }
 
@@ -267,9 +268,9 @@ static void a_configmap_update_is_told_for_the_file(void **state)
 	make_configmap(p);
 	watch_path(p, at(p, "cm/ep.yaml"));
 	update_configmap(p, "..2026_01", "..2026_02");
-	assert_told(p);
+	assert_told_at_once(p);
 	update_configmap(p, "..2026_02", "..2026_03");
-	assert_told(p);
+	assert_told_at_once(p);
 	assert_not_told(p);
 }
 
@@ -280,9 +281,9 @@ static void a_configmap_update_is_told_for_the_folder(void **state)
 	make_configmap(p);
 	watch_path(p, at(p, "cm"));
 	update_configmap(p, "..2026_01", "..2026_02");
-	assert_told(p);
+	assert_told_at_once(p);
 	update_configmap(p, "..2026_02", "..2026_03");
-	assert_told(p);
+	assert_told_at_once(p);
 }
 
 static void a_link_in_the_middle_of_the_way_is_followed(void **state)
@@ -299,7 +300,7 @@ static void a_link_in_the_middle_of_the_way_is_followed(void **state)
 
 	make_link("v2", at(p, "tmp"));
 	move(at(p, "tmp"), at(p, "current"));
-	assert_told(p);
+	assert_told_at_once(p);
 	write_file(at(p, "v1/ep.yaml"), "nobody looks here now");
 	assert_not_told(p);
 	write_file(at(p, "v2/ep.yaml"), "three");
@@ -317,7 +318,7 @@ static void a_replaced_folder_is_followed(void **state)
 	write_file(at(p, "plain.new/ep.yaml"), "two");
 	move(at(p, "plain"), at(p, "plain.old"));
 	move(at(p, "plain.new"), at(p, "plain"));
-	assert_told(p);
+	assert_told_at_once(p);
 	write_file(at(p, "plain.old/ep.yaml"), "nobody looks here now");
 	assert_not_told(p);
 	write_file(at(p, "plain/ep.yaml"), "three");
@@ -348,7 +349,7 @@ static void a_whole_tree_moved_into_place_is_told(void **state)
 	make_dir(at(p, "t/b"));
 	write_file(at(p, "t/b/ep.yaml"), "one");
 	move(at(p, "t"), at(p, "a"));
-	assert_told(p);
+	assert_told_at_once(p);
 }
 
 static void any_entry_of_a_folder_is_told(void **state)
@@ -377,7 +378,7 @@ static void what_a_folder_links_to_is_told(void **state)
 	make_link("../elsewhere/ep.yaml", at(p, "d/ep.yaml"));
 	watch_path(p, at(p, "d"));
 	replace_file(p, at(p, "elsewhere/ep.yaml"), "two");
-	assert_told(p);
+	assert_told_at_once(p);
 	write_file(at(p, "elsewhere/other.yaml"), "no");
 	assert_not_told(p);
 }
@@ -390,9 +391,9 @@ static void a_link_made_in_a_folder_is_told_at_once(void **state)
 	write_file(at(p, "ep.yaml"), "one");
 	watch_path(p, at(p, "d"));
 	make_link("../ep.yaml", at(p, "d/soft.yaml"));
-	assert_told(p);
+	assert_told_at_once(p);
 	assert_int_equal(link(at(p, "ep.yaml"), at(p, "d/hard.yaml")), 0);
-	assert_told(p);
+	assert_told_at_once(p);
 }
 
 static void two_writers_are_both_waited_for(void **state)
@@ -430,6 +431,93 @@ static void a_burst_of_replacements_is_told_within_its_bound(void **state)
 		p->now += FILE_WATCH_SETTLE_USEC / 2;
 		assert_true(p->now - first <= FILE_WATCH_BUSY_USEC + FILE_WATCH_SETTLE_USEC);
 	}
+}
+
+static void what_is_written_beside_does_not_delay_a_replacement(void **state)
+{
+	struct place *p = *state;
+	int swap;
+
+	make_dir(at(p, "d"));
+	write_file(at(p, "d/ep.yaml"), "one");
+	watch_path(p, at(p, "d"));
+	swap = open_write(at(p, "d/.ep.yaml.swp"), O_TRUNC);
+	put(swap, "b0VIM");
+	write_file(at(p, "d/ep.yaml.new"), "two");
+	move(at(p, "d/ep.yaml.new"), at(p, "d/ep.yaml"));
+	assert_told_at_once(p);
+	assert_int_equal(close(swap), 0);
+}
+
+static void a_writer_in_place_delays_a_replacement_of_its_neighbour(void **state)
+{
+	struct place *p = *state;
+	int fd;
+
+	make_dir(at(p, "d"));
+	write_file(at(p, "new"), "one");
+	watch_path(p, at(p, "d"));
+	fd = open_write(at(p, "d/two.yaml"), O_TRUNC);
+	put(fd, "half of ");
+	move(at(p, "new"), at(p, "d/one.yaml"));
+	assert_int_equal(file_watch_check(p->watch, p->now), 0);
+	assert_int_equal(file_watch_check(p->watch, p->now + FILE_WATCH_SETTLE_USEC * 2), 0);
+	put(fd, "two");
+	assert_int_equal(close(fd), 0);
+	assert_told(p);
+}
+
+/* More names than are followed. */
+static void a_crowd_of_writers_is_settled_for(void **state)
+{
+	struct place *p = *state;
+
+	make_dir(at(p, "d"));
+	write_file(at(p, "new"), "one");
+	watch_path(p, at(p, "d"));
+	for (int i = 0; i < 40; i++)
+		write_file(at(p, "d/%d.yaml", i), "one");
+	move(at(p, "new"), at(p, "d/one.yaml"));
+	assert_told(p);
+}
+
+static void a_flood_of_replacements_is_told_within_its_bound(void **state)
+{
+	struct place *p = *state;
+	uint64_t first;
+	int told = 0;
+
+	write_file(at(p, "ep.yaml"), "one");
+	watch_path(p, at(p, "ep.yaml"));
+	first = p->now;
+	while (!told) {
+		replace_file(p, at(p, "ep.yaml"), "next");
+		told = file_watch_check(p->watch, p->now);
+		assert_ok(told);
+		p->now += FILE_WATCH_WHOLE_USEC / 2;
+	}
+	assert_in_range(p->now - first, FILE_WATCH_SETTLE_USEC,
+			FILE_WATCH_SETTLE_USEC + FILE_WATCH_WHOLE_USEC);
+}
+
+static void a_reader_that_takes_long_is_told_later(void **state)
+{
+	struct place *p = *state;
+
+	write_file(at(p, "ep.yaml"), "one");
+	watch_path(p, at(p, "ep.yaml"));
+	replace_file(p, at(p, "ep.yaml"), "two");
+	assert_told_at_once(p);
+	p->now += 5000;
+	file_watch_rest(p->watch, p->now);
+	replace_file(p, at(p, "ep.yaml"), "three");
+	assert_int_equal(told_after(p), 20000);
+	p->now += 1000000;
+	file_watch_rest(p->watch, p->now);
+	p->now += 1000000;
+	file_watch_rest(p->watch, p->now);
+	replace_file(p, at(p, "ep.yaml"), "four");
+	assert_told_at_once(p);
 }
 
 static void an_overflowing_queue_is_a_change(void **state)
@@ -523,21 +611,32 @@ static void settling_is_bounded(void **state)
 {
 	static const struct {
 		uint64_t first, last;
-		bool writing;
+		enum file_watch_calm calm;
 		uint64_t due;
 	} cases[] = {
-		{ 1000, 1000, false, 1000 + FILE_WATCH_SETTLE_USEC },
-		{ 0, 400000, false, 400000 + FILE_WATCH_SETTLE_USEC },
-		{ 0, 490000, false, FILE_WATCH_BUSY_USEC },
-		{ 0, 0, true, FILE_WATCH_WRITER_USEC },
-		{ 0, 4900000, true, FILE_WATCH_OPEN_USEC },
+		{ 1000, 1000, FILE_WATCH_WHOLE, 1000 + FILE_WATCH_WHOLE_USEC },
+		{ 0, 30000, FILE_WATCH_WHOLE, 30000 + FILE_WATCH_WHOLE_USEC },
+		{ 0, 49000, FILE_WATCH_WHOLE, FILE_WATCH_SETTLE_USEC },
+		{ 1000, 1000, FILE_WATCH_SETTLING, 1000 + FILE_WATCH_SETTLE_USEC },
+		{ 0, 400000, FILE_WATCH_SETTLING, 400000 + FILE_WATCH_SETTLE_USEC },
+		{ 0, 490000, FILE_WATCH_SETTLING, FILE_WATCH_BUSY_USEC },
+		{ 0, 0, FILE_WATCH_WRITING, FILE_WATCH_WRITER_USEC },
+		{ 0, 4900000, FILE_WATCH_WRITING, FILE_WATCH_OPEN_USEC },
 	};
 
 	(void) state;
 	for (size_t i = 0; i < ELEMENTS(cases); i++)
 		assert_int_equal(file_watch_settled_usec(
-						 cases[i].first, cases[i].last, cases[i].writing),
+						 cases[i].first, cases[i].last, cases[i].calm),
 				cases[i].due);
+}
+
+static void the_rest_after_a_reading_is_bounded(void **state)
+{
+	(void) state;
+	assert_int_equal(file_watch_rested_usec(1000, 1000), 1000);
+	assert_int_equal(file_watch_rested_usec(1000, 2000), 6000);
+	assert_int_equal(file_watch_rested_usec(1000, 901000), 901000 + FILE_WATCH_SETTLE_USEC);
 }
 
 #define watch_test(f) cmocka_unit_test_setup_teardown(f, place_setup, place_teardown)
@@ -564,6 +663,11 @@ int main(void)
 		watch_test(a_link_made_in_a_folder_is_told_at_once),
 		watch_test(two_writers_are_both_waited_for),
 		watch_test(a_burst_of_replacements_is_told_within_its_bound),
+		watch_test(what_is_written_beside_does_not_delay_a_replacement),
+		watch_test(a_writer_in_place_delays_a_replacement_of_its_neighbour),
+		watch_test(a_crowd_of_writers_is_settled_for),
+		watch_test(a_flood_of_replacements_is_told_within_its_bound),
+		watch_test(a_reader_that_takes_long_is_told_later),
 		watch_test(an_overflowing_queue_is_a_change),
 		watch_test(a_circle_of_links_is_survived_and_its_end_is_told),
 		watch_test(without_inotify_the_path_is_looked_at),
@@ -571,6 +675,7 @@ int main(void)
 		watch_test(running_out_of_memory_leaks_nothing),
 		cmocka_unit_test(a_relative_path_is_refused),
 		cmocka_unit_test(settling_is_bounded),
+		cmocka_unit_test(the_rest_after_a_reading_is_bounded),
 	};
 
 	return cmocka_run_group_tests_name("file-watch", tests, NULL, NULL);
