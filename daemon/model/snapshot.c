@@ -38,6 +38,7 @@ static void snapshot_count(struct snapshot *s, uint32_t *chosen, uint32_t *liste
 
 struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries)
 {
+	static uint64_t last_serial;
 	size_t count = usher_endpoints_count(all);
 	struct snapshot_entry *own;
 	uint32_t *arrays;
@@ -50,6 +51,7 @@ struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot
 	for (size_t i = 0; i < count; i++)
 		arrays[i] = own[i].weight;
 	s->refs = 1;
+	s->serial = ++last_serial;
 	s->all = usher_endpoints_ref(all);
 	s->count = count;
 	s->entries = own;

@@ -31,6 +31,8 @@ struct snapshot_entry {
 struct snapshot {
 	unsigned refs;
 	uint64_t revision;
+	uint64_t serial; /* another for each snapshot: two of one revision list the same, but an
+			    index into one says nothing about the other */
 	uint64_t published_wall_usec;
 	struct usher_endpoints *all; /* sealed */
 	size_t count;                /* of all, and of entries */
@@ -46,7 +48,8 @@ struct snapshot {
 };
 
 /* Counts and arrays follow from the entries; weights and admin states are the entries'. Takes a
- * reference to all. NULL when out of memory. Revision and time are set by whoever publishes. */
+ * reference to all. NULL when out of memory. Revision and time are set by whoever publishes.
+ * Thread: the core's. */
 struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s); /* NULL is fine; returns NULL */

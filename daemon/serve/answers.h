@@ -1,6 +1,6 @@
 #pragma once
 
-/* Picks as answers that are ready to send: the same endpoint of the same revision within the time
+/* Picks as answers that are ready to send: the same endpoint of the same snapshot within the time
  * that a freshness may be told is the same text. A small direct-mapped cache; a response made for
  * each request would cost more than the pick itself. */
 
@@ -12,17 +12,17 @@ struct MHD_Response;
 
 struct answers {
 	struct answer {
-		uint64_t revision;
+		uint64_t snapshot_serial;
 		uint64_t told_serial; /* of the freshness */
-		uint32_t endpoint;
+		uint32_t endpoint;    /* index into the snapshot */
 		struct MHD_Response *response;
 	} slots[ANSWERS_MAX];
 };
 
 /* Borrowed, or NULL. */
-struct MHD_Response *answers_find(const struct answers *a, uint64_t revision, uint32_t endpoint,
-		uint64_t told_serial);
+struct MHD_Response *answers_find(const struct answers *a, uint64_t snapshot_serial,
+		uint32_t endpoint, uint64_t told_serial);
 /* Takes the response. */
-void answers_put(struct answers *a, uint64_t revision, uint32_t endpoint, uint64_t told_serial,
-		struct MHD_Response *response);
+void answers_put(struct answers *a, uint64_t snapshot_serial, uint32_t endpoint,
+		uint64_t told_serial, struct MHD_Response *response);
 void answers_done(struct answers *a);

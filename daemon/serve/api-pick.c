@@ -64,12 +64,12 @@ static int answer_pick(struct request *q, struct context *context, const struct 
 	if (!told)
 		return -ENOMEM;
 	response = answers_find(
-			&s->answers, pick->snapshot->revision, pick->endpoint, topic->told_serial);
+			&s->answers, pick->snapshot->serial, pick->endpoint, topic->told_serial);
 	if (!response) {
 		response = render_pick(context, pick, told);
 		if (!response)
 			return -ENOMEM;
-		answers_put(&s->answers, pick->snapshot->revision, pick->endpoint,
+		answers_put(&s->answers, pick->snapshot->serial, pick->endpoint,
 				topic->told_serial, response);
 	}
 	return respond_with(q, MHD_HTTP_OK, response);

@@ -97,6 +97,32 @@ static void a_cached_pick_is_not_told_past_its_revision(void **state)
 			"\"weight\": 7");
 }
 
+/* What consumers do not see may come and go without a new revision, and numbers the rest anew. */
+static void a_cached_pick_is_of_its_snapshot_not_only_of_its_revision(void **state)
+{
+	static const struct fake_endpoint before[] = {
+		{ "catalog-a", USHER_ADMIN_READY, 1, true },
+		{ "catalog-b", USHER_ADMIN_READY, 1, false },
+		{ "catalog-c", USHER_ADMIN_READY, 1, false },
+	};
+	const struct directory_events *events = fake_directory.events;
+	uint64_t revision;
+
+	(void) state;
+	fake_publish(catalog, before, 3);
+	revision = catalog->snapshot->revision;
+	catalog->turn = 0;
+	assert_has(call(&serving, serving.consumer, "POST", "/v1/services/catalog/pick", ""),
+			"\"id\": \"catalog-b\"");
+	fake_directory.events = NULL; /* consumers could not tell them apart */
+	fake_publish(catalog, before + 1, 2);
+	fake_directory.events = events;
+	catalog->snapshot->revision = revision;
+	catalog->turn = 1;
+	assert_has(call(&serving, serving.consumer, "POST", "/v1/services/catalog/pick", ""),
+			"\"id\": \"catalog-c\"");
+}
+
 static void a_pick_without_an_answer_says_which_fact_failed(void **state)
 {
 	const char *answer;
@@ -445,6 +471,7 @@ int main(void)
 		T(a_service_without_an_answer_is_unknown_and_never_empty),
 		T(picks_take_turns_and_tell_their_freshness),
 		T(a_cached_pick_is_not_told_past_its_revision),
+		T(a_cached_pick_is_of_its_snapshot_not_only_of_its_revision),
 		T(a_pick_without_an_answer_says_which_fact_failed),
 		T(unknown_members_are_refused_with_the_nearest_known_one),
 		T(unknown_parameters_are_refused),
