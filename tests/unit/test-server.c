@@ -334,6 +334,16 @@ static void a_refused_reload_says_why(void **state)
 	(void) close(fd);
 }
 
+static void a_caller_of_a_reload_may_leave_before_its_end(void **state)
+{
+	int fd = ask_to_reload();
+
+	(void) state;
+	(void) close(fd);
+	reload_done(reload_userdata, 0, NULL);
+	serving_settle(&serving);
+}
+
 static void a_reload_may_outlive_the_server_and_its_caller(void **state)
 {
 	int fd = ask_to_reload();
@@ -362,6 +372,7 @@ int main(void)
 		T(quiet_connections_are_closed_at_the_end),
 		T(a_reload_is_answered_when_it_is_through),
 		T(a_refused_reload_says_why),
+		T(a_caller_of_a_reload_may_leave_before_its_end),
 		T(a_reload_may_outlive_the_server_and_its_caller),
 	};
 
