@@ -20,7 +20,8 @@ struct worker {
 	pthread_mutex_t lock;
 	pthread_cond_t more;
 	struct job *first, **last; /* under the lock */
-	unsigned idle;
+	unsigned queued;
+	unsigned idle; /* threads, also those that a queued job has woken and that do not run yet */
 	unsigned started;
 	bool stopping;
 	pthread_t threads[THREADS_MAX];
@@ -67,6 +68,7 @@ static struct job *worker_next(struct worker *worker)
 	job = worker->stopping ? NULL : worker->first;
 	if (job) {
 		worker->first = job->next;
+		worker->queued--;
 		if (!worker->first)
 			worker->last = &worker->first;
 	}
@@ -126,6 +128,7 @@ struct worker *worker_free(struct worker *worker)
 	job = worker->first;
 	worker->first = NULL;
 	worker->last = &worker->first;
+	worker->queued = 0;
 	pthread_cond_broadcast(&worker->more);
 	pthread_mutex_unlock(&worker->lock);
 	while (job) {
@@ -151,7 +154,7 @@ int worker_submit(struct worker *worker, struct job *job)
 
 	job->next = NULL;
 	pthread_mutex_lock(&worker->lock);
-	start = worker->idle == 0 && worker->started < worker->limit;
+	start = worker->idle <= worker->queued && worker->started < worker->limit;
 	if (start) {
 		atomic_fetch_add(&worker->refs, 1);
 		r = thread_start(&worker->threads[worker->started], worker->name, worker_run,
@@ -165,6 +168,7 @@ int worker_submit(struct worker *worker, struct job *job)
 	if (r == 0 || worker->started > 0) {
 		*worker->last = job;
 		worker->last = &job->next;
+		worker->queued++;
 		pthread_cond_signal(&worker->more);
 		r = 0;
 	}

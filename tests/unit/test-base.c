@@ -161,6 +161,41 @@ static void blocking_done(struct job *job, bool cancelled)
 	((struct blocking *) job)->cancelled = cancelled;
 }
 
+static void a_job_does_not_wait_behind_another_while_a_thread_may_start(void **state)
+{
+	struct blocking slow = { .job = { .run = blocking_run, .done = blocking_done } };
+	uint64_t until_usec = clock_boot_usec() + 20 * USEC_PER_SEC;
+	sd_event *event = loop_new();
+	struct inbox *inbox = NULL;
+	struct worker *worker = NULL;
+	int left = 100;
+	struct sum first = {
+		.job = { .run = sum_run, .done = sum_done }, .event = event, .left = &left
+	};
+	struct sum second = first;
+
+	(void) state;
+	assert_ok(pipe(slow.fds));
+	assert_ok(inbox_new(event, &inbox));
+	assert_ok(worker_new(inbox, "test", 2, &worker));
+	/* A thread that has nothing to do is not two. */
+	assert_ok(worker_submit(worker, &first.job));
+	while (left > 99)
+		assert_ok(sd_event_run(event, USEC_PER_SEC));
+	assert_ok(worker_submit(worker, &slow.job));
+	assert_ok(worker_submit(worker, &second.job));
+	while (left > 98) {
+		assert_true(clock_boot_usec() < until_usec);
+		assert_ok(sd_event_run(event, USEC_PER_SEC));
+	}
+	assert_int_equal(write(slow.fds[1], "x", 1), 1);
+	worker_free(worker);
+	inbox_free(inbox);
+	close(slow.fds[0]);
+	close(slow.fds[1]);
+	sd_event_unref(event);
+}
+
 static void a_job_that_has_not_begun_is_cancelled(void **state)
 {
 	struct blocking first = { .job = { .run = blocking_run, .done = blocking_done } };
@@ -356,6 +391,7 @@ int main(void)
 		cmocka_unit_test(every_message_is_received_once),
 		cmocka_unit_test(what_nobody_received_is_discarded),
 		cmocka_unit_test(jobs_come_back_done),
+		cmocka_unit_test(a_job_does_not_wait_behind_another_while_a_thread_may_start),
 		cmocka_unit_test(a_job_that_has_not_begun_is_cancelled),
 		cmocka_unit_test(a_key_is_in_the_queue_once),
 		cmocka_unit_test(a_key_added_while_it_runs_runs_again),
