@@ -127,6 +127,18 @@ static int submit(struct operation *op, uint64_t deadline_usec)
 	return 0;
 }
 
+/* What it asks for, or what is configured. */
+static int choose_deadline(const struct drain_request *request, uint64_t configured_usec,
+		uint64_t *ret_usec, struct usher_error *reterr)
+{
+	if (request->timeout_usec > ROLLOUT_TIMEOUT_MAX_USEC)
+		return usher_error_set(reterr, -EINVAL,
+				"timeout: a drain or restore may take %d days at most",
+				(int) (ROLLOUT_TIMEOUT_MAX_USEC / (86400 * USEC_PER_SEC)));
+	*ret_usec = request->timeout_usec ? request->timeout_usec : configured_usec;
+	return 0;
+}
+
 /* ---- guards ---- */
 
 static int guard_capacity(struct rollout *r, struct usher_error *reterr)
@@ -263,15 +275,16 @@ int rollout_drain(struct rollout *r, const struct drain_request *request,
 	struct step_budgets budgets;
 	struct operation *found = NULL;
 	struct context *context;
-	uint64_t deadline_usec;
+	uint64_t deadline_usec = 0;
 	ssize_t i;
 	int code;
 
 	code = directory_get(r->directory, request->service, &context, reterr);
+	if (code >= 0)
+		code = choose_deadline(request, context_config(context)->drain.deadline_usec,
+				&deadline_usec, reterr);
 	if (code < 0)
 		return code;
-	deadline_usec = request->timeout_usec ? request->timeout_usec
-					      : context_config(context)->drain.deadline_usec;
 	code = find_drain(r, request, deadline_usec, &found, reterr);
 	if (code > 0)
 		*ret = &found->record;
@@ -391,7 +404,7 @@ int rollout_restore(struct rollout *r, const struct drain_request *request,
 	const struct service_config *config;
 	struct step_budgets budgets;
 	struct context *context;
-	uint64_t deadline_usec;
+	uint64_t deadline_usec = 0;
 	int code;
 
 	code = directory_get(r->directory, request->service, &context, reterr);
@@ -403,8 +416,9 @@ int rollout_restore(struct rollout *r, const struct drain_request *request,
 		return code;
 
 	config = context_config(context);
-	deadline_usec = request->timeout_usec ? request->timeout_usec
-					      : config->restore.deadline_usec;
+	code = choose_deadline(request, config->restore.deadline_usec, &deadline_usec, reterr);
+	if (code < 0)
+		return code;
 	code = steps_budget_restore(
 			&config->restore, &config->drain, deadline_usec, &budgets, reterr);
 	if (code < 0)

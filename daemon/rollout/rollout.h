@@ -14,6 +14,9 @@ struct rollout;
 #define ROLLOUT_RUNNING_MAX 1000                        /* at once */
 #define ROLLOUT_KEPT_MAX    500                         /* finished ones, for listing */
 #define ROLLOUT_KEPT_USEC   (7 * UINT64_C(86400000000)) /* since they finished */
+#define ROLLOUT_TIMEOUT_MAX_USEC                                        \
+	(7 * UINT64_C(86400000000)) /* as the configuration's deadlines \
+				     */
 
 /* What the consumers have read: asked of the floor above. */
 struct consumer_evidence {
@@ -55,15 +58,17 @@ struct drain_request {
 	const char *endpoint;
 	const char *reason; /* NULL */
 	const char *requested_by;
-	uint64_t timeout_usec; /* instead of the configured deadline; 0: as configured */
+	uint64_t timeout_usec; /* instead of the configured deadline, ROLLOUT_TIMEOUT_MAX_USEC at
+				  most; 0: as configured */
 	bool order_given;
 	enum drain_order order;
 };
 
 /* Start one, or find the one that runs for the same endpoint: then > 0, with the same record
  * (asking twice is asking once). Errors: ENOENT (service or endpoint), EPERM (a guard refuses:
- * min_ready, directory not live, a restore is running), EIO (the disk does not take the record),
- * E2BIG, ENOMEM; with a message. The record is borrowed until the loop turns. */
+ * min_ready, directory not live, a restore is running), EINVAL (the timeout), EIO (the disk does
+ * not take the record), E2BIG, ENOMEM; with a message. The record is borrowed until the loop turns.
+ */
 int rollout_drain(struct rollout *r, const struct drain_request *request,
 		const struct drain_record **ret, struct usher_error *reterr);
 /* Bring back: of a drained endpoint, or of one that the source shows as draining or in maintenance.
@@ -80,8 +85,8 @@ void rollout_note_stale_pick(
 		struct rollout *r, const char *service, const char *endpoint, uint64_t wall_usec);
 
 const struct drain_record *rollout_find(struct rollout *r, const char *id);
-/* Which version of the record this is, and which is on disk: what was asked for survives a crash once
- * that has caught up. 0 when there is none. */
+/* Which version of the record this is, and which is on disk: what was asked for survives a crash
+ * once that has caught up. 0 when there is none. */
 uint64_t rollout_version(struct rollout *r, const char *id, uint64_t *ret_on_disk);
 size_t rollout_count(const struct rollout *r);
 const struct drain_record *rollout_at(const struct rollout *r, size_t i); /* newest first */

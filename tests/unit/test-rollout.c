@@ -79,6 +79,29 @@ static void refuse_first_shows_draining_in_the_registry_before_it_removes(void *
 	assert_int_equal(state_of(record, STEP_READINESS), STEP_PROVEN);
 }
 
+static void a_timeout_that_no_clock_holds_is_refused(void **state)
+{
+	static const uint64_t timeouts[] = { ROLLOUT_TIMEOUT_MAX_USEC + 1,
+		UINT64_C(100000000) * 3600 * USEC_PER_SEC, /* a year of five digits */
+		UINT64_MAX };
+	const struct drain_record *record;
+
+	(void) state;
+	for (size_t i = 0; i < ELEMENTS(timeouts); i++) {
+		const struct drain_request request = { .service = "catalog",
+			.endpoint = "catalog-a",
+			.requested_by = "test",
+			.timeout_usec = timeouts[i] };
+		struct usher_error err = {};
+
+		assert_errno(rollout_drain(bench.rollout, &request, &record, &err), EINVAL);
+		assert_string_equal(
+				err.text, "timeout: a drain or restore may take 7 days at most");
+		assert_errno(rollout_restore(bench.rollout, &request, &record, &err), EINVAL);
+	}
+	assert_int_equal(rollout_count(bench.rollout), 0);
+}
+
 static void every_act_has_its_record_on_disk_before_it(void **state)
 {
 	const struct drain_record *record = bench_drain("catalog-a");
@@ -938,6 +961,7 @@ int main(void)
 		bench_test(a_drain_deregisters_and_ends_with_the_endpoint_out),
 		bench_test(an_endpoint_drains_before_it_is_withdrawn_before_it_is_removed),
 		bench_test(refuse_first_shows_draining_in_the_registry_before_it_removes),
+		bench_test(a_timeout_that_no_clock_holds_is_refused),
 		bench_test(every_act_has_its_record_on_disk_before_it),
 		bench_test(a_disk_that_refuses_stops_every_act_and_is_named),
 		bench_test(propagation_waits_for_the_registry_to_show_it),
