@@ -382,6 +382,7 @@ static int start_signals(struct daemon *d)
 	sigset_t mask;
 
 	(void) signal(SIGPIPE, SIG_IGN);
+	(void) signal(SIGCHLD, SIG_DFL); /* ignored, as some parents leave it, nobody could wait */
 	(void) sigemptyset(&mask);
 	for (size_t i = 0; i < ELEMENTS(handlers); i++)
 		(void) sigaddset(&mask, handlers[i].signal);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@
 #include "log.h"
 #include "ownership.h"
 
-#define VARIABLES 10 /* of ours */
+#define VARIABLES 10  /* of ours */
+#define REAP_MSEC 100 /* that one which was killed is waited for */
 
 struct hook_exec {
 	struct hook hook;
@@ -102,41 +104,80 @@ static void say_end(const struct hook_exec *exec, int status, char *ret, size_t 
 		(void) snprintf(ret, size, "exit status %d after %s", WEXITSTATUS(status), took);
 }
 
-static int exec_on_exit(sd_event_source *source, int fd, uint32_t events, void *userdata)
+/* Nothing is heard of it any more, but for what it has left to read. */
+static void exec_stop_watching(struct hook_exec *exec)
 {
-	struct hook_exec *exec = userdata;
-	char text[128];
-	int status = 0, r;
-
-	(void) fd;
-	(void) events;
-	if (waitpid(exec->pid, &status, WNOHANG) <= 0)
-		return 0;
-
-	exec->pid = 0;
-	(void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	(void) sd_event_source_set_enabled(exec->exit_source, SD_EVENT_OFF);
 	(void) sd_event_source_set_enabled(exec->timeout_source, SD_EVENT_OFF);
 	(void) sd_event_source_set_enabled(exec->output_source, SD_EVENT_OFF);
 	for (unsigned i = 0; i < 2 * HOOK_OUTPUT_MAX / 4096 && read_output(exec); i++)
 		;
 	log_line(exec);
+}
 
+static int exec_on_exit(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct hook_exec *exec = userdata;
+	char text[128];
+	int status = 0, r;
+	pid_t reaped;
+
+	(void) source;
+	(void) fd;
+	(void) events;
+	reaped = waitpid(exec->pid, &status, WNOHANG);
+	if (reaped == 0 || (reaped < 0 && errno == EINTR))
+		return 0;
+
+	exec->pid = 0;
+	exec_stop_watching(exec);
+	if (reaped < 0) {
+		hook_finish(&exec->hook, -ECHILD, "has ended, and nobody knows how");
+		return 0;
+	}
 	r = exec->timed_out ? -ETIMEDOUT : WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EIO;
 	say_end(exec, status, text, sizeof(text));
 	hook_finish(&exec->hook, r, text);
 	return 0;
 }
 
+/* With its group, which it may have left. Errors: EPERM (it runs as somebody else by now). */
+static int exec_kill(const struct hook_exec *exec)
+{
+	(void) kill(-exec->pid, SIGKILL);
+	return kill(exec->pid, SIGKILL) < 0 ? -errno : 0;
+}
+
 static int exec_on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct hook_exec *exec = userdata;
+	char text[128];
+	int r;
 
 	(void) source;
 	(void) usec;
 	exec->timed_out = true;
-	if (exec->pid > 0)
-		(void) kill(-exec->pid, SIGKILL);
+	r = exec->pid > 0 ? exec_kill(exec) : 0;
+	if (r < 0) {
+		exec_stop_watching(exec);
+		(void) snprintf(text, sizeof(text),
+				"still runs after its timeout: cannot kill it: %s",
+				strerrordesc_np(-r));
+		hook_finish(&exec->hook, -ETIMEDOUT, text);
+	}
 	return 0;
+}
+
+/* One that does not go at once is left to whoever inherits it: the loop does not wait. */
+static void exec_end(struct hook_exec *exec)
+{
+	struct pollfd ended = { .fd = exec->pidfd, .events = POLLIN };
+
+	if (exec->pid <= 0)
+		return;
+	(void) exec_kill(exec);
+	(void) poll(&ended, 1, REAP_MSEC);
+	(void) waitpid(exec->pid, NULL, WNOHANG);
 }
 
 static void exec_release(struct hook *hook)
@@ -146,10 +187,7 @@ static void exec_release(struct hook *hook)
 	(void) sd_event_source_disable_unref(exec->exit_source);
 	(void) sd_event_source_disable_unref(exec->output_source);
 	(void) sd_event_source_disable_unref(exec->timeout_source);
-	if (exec->pid > 0) {
-		(void) kill(-exec->pid, SIGKILL);
-		(void) waitpid(exec->pid, NULL, 0);
-	}
+	exec_end(exec);
 	closep(&exec->pidfd);
 	closep(&exec->output);
 	free(exec);

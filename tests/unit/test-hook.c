@@ -226,6 +226,39 @@ static void at_the_timeout_the_whole_group_is_killed(void **state)
 	assert_true(is_gone(child));
 }
 
+static void at_the_timeout_one_that_has_left_its_group_is_killed(void **state)
+{
+	static char python[] = "/usr/bin/python3", option[] = "-c";
+	static char script[] = "import os, time; os.setpgid(0, os.getpgid(os.getppid())); "
+			       "time.sleep(60)";
+	static char *command[] = { python, option, script, NULL };
+
+	(void) state;
+	bench.config.timeout_usec = USEC_PER_SEC;
+	bench.config.kind = HOOK_EXEC;
+	bench.config.command = command;
+	start();
+	turn_until(&bench.over);
+	assert_int_equal(bench.r, -ETIMEDOUT);
+}
+
+static void one_that_somebody_else_has_reaped_is_over(void **state)
+{
+	FILE *f;
+
+	(void) state;
+	set_script("until [ -s \"$1\" ]; do sleep 0.01; done");
+	assert_true(signal(SIGCHLD, SIG_IGN) != SIG_ERR);
+	start();
+	f = fopen(bench.path, "we");
+	assert_non_null(f);
+	assert_true(fputs("go on", f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	turn_until(&bench.over);
+	assert_true(signal(SIGCHLD, SIG_DFL) != SIG_ERR);
+	assert_int_equal(bench.r, -ECHILD);
+}
+
 static void what_a_command_leaves_behind_is_left_alone(void **state)
 {
 	pid_t child;
@@ -571,6 +604,8 @@ int main(void)
 		hook_test(a_command_that_is_killed_says_by_what),
 		hook_test(a_command_that_is_not_there_is_refused_with_its_name),
 		hook_test(at_the_timeout_the_whole_group_is_killed),
+		hook_test(at_the_timeout_one_that_has_left_its_group_is_killed),
+		hook_test(one_that_somebody_else_has_reaped_is_over),
 		hook_test(what_a_command_leaves_behind_is_left_alone),
 		hook_test(any_amount_of_output_is_taken),
 		hook_test(a_hook_that_is_freed_ends_its_command),
