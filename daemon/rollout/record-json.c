@@ -422,8 +422,6 @@ static int read_saved(const json_t *json, struct drain_record *record, struct us
 	const json_t *saved = json_object_get(json, "saved");
 	int r;
 
-	if (!saved || json_is_null(saved))
-		return 0;
 	if (!json_is_object(saved))
 		return member_error(reterr, "saved", "an endpoint");
 	record->saved = usher_endpoints_new();

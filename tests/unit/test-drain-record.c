@@ -177,6 +177,7 @@ static void what_is_wrong_is_named(void **state)
 		{ "steps/1/evidence", "3", "steps[1]: evidence" },
 		{ "steps/1/evidence/0/text", "null", "steps[1]: evidence[0]: text" },
 		{ "saved", "[]", "saved" },
+		{ "saved", "null", "saved" },
 		{ "saved/port", "70000", "saved: port" },
 		{ "saved/port", "0", "saved" },
 		{ "saved/address", "\"not an address\"", "saved" },
