@@ -218,6 +218,8 @@ int server_listen(struct server *s, const struct config *config, int inherited[D
 	int r;
 
 	r = open_new(s, config, inherited, opened, reterr);
+	if (r < 0) /* the first may have its new mode when the second is refused */
+		(void) permit_again(s, directory_config(s->directory), NULL);
 	for (unsigned i = 0; i < DOOR_MAX; i++) {
 		if (r < 0) {
 			door_abandon(opened[i]);

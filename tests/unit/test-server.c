@@ -124,6 +124,20 @@ static void a_reload_that_fails_leaves_the_doors_as_they_were(void **state)
 	assert_has(call(&serving, serving.admin, "GET", "/healthz", ""), "alive");
 }
 
+static void a_reload_that_fails_leaves_who_may_come_in_as_it_was(void **state)
+{
+	int none[DOOR_MAX] = { -1, -1, -1 };
+	char nobody[] = "no-such-group";
+	struct stat st;
+
+	(void) state;
+	serving.config.consumer.mode = 0600;
+	serving.config.admin.group = nobody;
+	assert_errno(server_listen(serving.server, &serving.config, none, &error), ENOENT);
+	assert_int_equal(stat(serving.consumer, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+}
+
 static void the_http_door_shows_only_itself(void **state)
 {
 	int none[DOOR_MAX] = { -1, -1, -1 };
@@ -364,6 +378,7 @@ int main(void)
 		T(a_reload_that_changes_nothing_keeps_the_connections),
 		T(a_reload_to_another_path_keeps_who_is_inside),
 		T(a_reload_that_fails_leaves_the_doors_as_they_were),
+		T(a_reload_that_fails_leaves_who_may_come_in_as_it_was),
 		T(the_http_door_shows_only_itself),
 		T(the_admins_get_in_when_descriptors_are_short_and_all_others_later),
 		T(one_connection_too_many_is_told_so),
