@@ -21,7 +21,7 @@ static int check_placeholders(
 		const struct usher_node *n, const char *text, struct usher_error *reterr)
 {
 	static const char *const words[] = { "id", "address", "port", "service", "uid", "zone",
-		NULL };
+		"ready", NULL };
 	const char *open = text;
 
 	while ((open = strchr(open, '{'))) {

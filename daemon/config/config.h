@@ -89,7 +89,7 @@ enum hook_kind {
 
 /* What is run to turn an instance's readiness off or on, to close it, to start it. In every text
  * {id}, {address}, {port}, {service}, {uid}, {zone} and {metadata.NAME} stand for the endpoint's
- * own. */
+ * own, and {ready} for which way its readiness is turned. */
 struct hook_config {
 	enum hook_kind kind;
 	char **command; /* exec: NULL-terminated argument vector, no shell */
