@@ -9,14 +9,16 @@
 #include "record-view.h"
 #include "verbs.h"
 
+/* found: it was there already, as running or as done. */
 static void say_started(const struct ctl *ctl, const json_t *record, bool found)
 {
 	const char *kind = record_kind(record);
+	const char *was_there = record_finished(record) ? "is done already" : "runs already";
 	FILE *stream = output_is_data(ctl) ? stderr : stdout;
 
 	(void) fprintf(stream, "%s %s of %s/%s %s", kind, field_text(record, "id"),
 			field_text(record, "service"), field_text(record, "endpoint"),
-			found ? "runs already" : "has started");
+			found ? was_there : "has started");
 	if (json_is_string(json_object_get(record, "order")) && strcmp(kind, "drain") == 0)
 		(void) fprintf(stream, " (%s)", field_text(record, "order"));
 	(void) fprintf(stream, "\n");
@@ -30,6 +32,8 @@ static int go_on(struct ctl *ctl, struct follow *follow, json_t *record, const c
 		return follow_record(follow, record, wanted);
 	if (output_is_data(ctl))
 		return output_data(ctl, record);
+	if (record_finished(record))
+		return EXIT_DONE;
 	(void) printf("Follow it: usherctl %s %s/%s --wait\n", record_kind(record),
 			field_text(record, "service"), field_text(record, "endpoint"));
 	return EXIT_DONE;

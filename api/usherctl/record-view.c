@@ -80,16 +80,31 @@ static bool is_proven(const json_t *evidence)
 	return json_is_true(json_object_get(evidence, "proven"));
 }
 
-/* What is not proven is assumed where a step ended well with it, and missing where it did not. */
+/* What happened on the way, which nothing rests on: that a hook was started or has failed, that a
+ * budget was spent, that there is nothing to do. */
+static bool is_remark(const json_t *evidence)
+{
+	const char *kind = field_text(evidence, "kind");
+
+	return strcmp(kind, "hook") == 0 || strcmp(kind, "budget") == 0 ||
+			strcmp(kind, "plan") == 0;
+}
+
+/* What is not proven is assumed where a step ended as assumed, and missing where it did not end
+ * well; a step that is proven without it does not rest on it. */
 static const char *evidence_mark(const json_t *step, const json_t *evidence)
 {
 	const char *state = field_text(step, "state");
 
 	if (is_proven(evidence))
 		return "proven";
+	if (strcmp(state, "assumed") == 0)
+		return "assumed";
+	if (is_remark(evidence))
+		return "note";
 	if (strcmp(state, "active") == 0)
 		return "not yet";
-	return strcmp(state, "forced") == 0 || strcmp(state, "failed") == 0 ? "missing" : "assumed";
+	return strcmp(state, "forced") == 0 || strcmp(state, "failed") == 0 ? "missing" : "note";
 }
 
 /* The first and the last step are no work of their own. */

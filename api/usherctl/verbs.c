@@ -53,7 +53,7 @@ const struct verb verbs[] = {
 			"SERVICE or SERVICE/ENDPOINT. Endpoints are listed with those that are left out, and why;\n"
 			"--chosen leaves them out.",
 			O(MAX_AGE) | O(CHOSEN), ARGUMENT_KIND, 1, SIZE_MAX, verb_get },
-	{ "describe", "describe service|endpoint|source|drain|plugin NAME...",
+	{ "describe", "describe service|endpoint|source|consumer|drain|plugin NAME...",
 			"Everything about one thing",
 			"An endpoint is named SERVICE/ENDPOINT; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"
 			"of it. A plug-in is described with the table of its options.",

@@ -66,17 +66,20 @@ static void print_removed(const json_t *list)
 static void print_line(const struct watch *w, const json_t *line, const char *type)
 {
 	const json_t *freshness = json_object_get(line, "freshness");
+	const bool answered = json_is_integer(json_object_get(freshness, "age_ms"));
 	char age[HUMAN_TEXT_MAX];
 
 	print_time();
 	(void) printf("%-8s", type);
 	if (freshness)
-		(void) printf("  revision %" PRIu64 "  %s%s%s, %s old",
+		(void) printf("  revision %" PRIu64 "  %s%s%s, %s%s",
 				field_number(line, "revision"),
 				tint_on(w->ctl, tint_of(field_text(freshness, "state"))),
 				field_text(freshness, "state"),
 				tint_off(w->ctl, tint_of(field_text(freshness, "state"))),
-				human_age(field_msec(freshness, "age_ms"), age));
+				answered ? human_age(field_msec(freshness, "age_ms"), age)
+					 : "never answered",
+				answered ? " old" : "");
 	if (strcmp(type, "snapshot") == 0)
 		(void) printf("  %zu endpoints",
 				json_array_size(json_object_get(line, "endpoints")));

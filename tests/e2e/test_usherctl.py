@@ -302,6 +302,16 @@ def test_describe_source_and_drain(ctl):
     assert re.search(r"^ +assumed +external caches had their 35s$", text, re.M)
 
 
+def test_only_a_step_that_is_assumed_rests_on_what_is_assumed(ctl):
+    quiet = [("reports", False, "no consumer reports its requests"), ("tcp", True, "0 open connections")]
+    hook = [("hook", False, "attempt 1 starts"), ("hook", True, "exit status 0")]
+    late = [("tcp", False, "2 open connections"), ("budget", False, "its time is spent, going on")]
+    steps = [shop.step("in_flight", "proven", *quiet), shop.step("close", "proven", *hook), shop.step("propagation", "forced", *late)]
+    ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", shop.record("done", steps))
+    text = ctl("describe", "drain", DRAIN).stdout
+    assert [line.split(None, 1)[0] for line in text.splitlines() if line.startswith(" " * 24)] == ["note", "proven", "note", "proven", "missing", "note"]
+
+
 def test_pick(ctl):
     assert ctl("pick", "catalog").stdout == "catalog-a  10.0.0.5:8080\n"
     ctl("pick", "catalog", "--hint", "blue", "--version-label", "1.0", "--sticky", "a", "--key", "k", "--exclude", "x", "--exclude", "y")
@@ -556,6 +566,14 @@ def test_watch_tells_every_change(ctl):
     assert lines[1] == "          + catalog-a  10.0.0.5:8080  weight 1  ready"
     assert lines[3] == "          ~ catalog-a  10.0.0.5:8080  weight 1  draining"
     assert lines[4] == "          - catalog-b"
+
+
+def test_watch_of_a_service_that_never_answered_gives_no_age(ctl):
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", Channel({"type": "bookmark", "revision": 0, "freshness": shop.freshness(state="unknown", age_ms=None)}))
+    process = ctl.start("watch", "catalog")
+    assert read_lines(process, 1)[0].endswith("bookmark  revision 0  unknown, never answered")
+    process.kill()
+    process.communicate()
 
 
 def test_watch_json_gives_the_lines_as_they_are_and_resumes_after_a_restart(ctl):
