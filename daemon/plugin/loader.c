@@ -12,6 +12,7 @@
 #include "ownership.h"
 #include "plugin-description.h"
 #include "plugin-file.h"
+#include "text.h"
 
 #define SUFFIX ".so"
 
@@ -27,6 +28,7 @@ struct plugin {
 struct plugins {
 	struct plugin **items; /* in the order they were found */
 	size_t count;
+	char *searched; /* the folders, for people */
 };
 
 static struct plugin *plugin_free(struct plugin *p)
@@ -293,11 +295,34 @@ static void drop_vanished(struct plugins *plugins)
 	plugins->count = kept;
 }
 
+static int note_searched(struct plugins *plugins, char *const *dirs)
+{
+	cleanup(text_done) struct text text = {};
+	char *searched;
+
+	for (size_t i = 0; dirs[i]; i++) {
+		text_add_string(&text, i > 0 ? ", " : "");
+		text_add_string(&text, dirs[i]);
+	}
+	text_add_string(&text, dirs[0] ? "" : "no folder");
+	searched = text_take(&text);
+	if (!searched)
+		return -ENOMEM;
+	free(plugins->searched);
+	plugins->searched = searched;
+	return 0;
+}
+
 int plugins_rescan(struct plugins *p, char *const *dirs)
 {
+	int code;
+
 	assert(p);
 	assert(dirs);
 
+	code = note_searched(p, dirs);
+	if (code < 0)
+		return code;
 	drop_vanished(p);
 	for (size_t i = 0; dirs[i]; i++) {
 		int r = scan_dir(p, dirs[i]);
@@ -331,6 +356,7 @@ struct plugins *plugins_free(struct plugins *p)
 	for (size_t i = 0; i < p->count; i++)
 		plugin_free(p->items[i]);
 	free(p->items);
+	free(p->searched);
 	free(p);
 	return NULL;
 }
@@ -349,8 +375,8 @@ static int unknown_plugin(struct plugins *plugins, const char *name, struct ushe
 		return usher_error_set(reterr, -ENOENT, "there is no plug-in %s; did you mean %s?",
 				name, near);
 	return usher_error_set(reterr, -ENOENT,
-			"there is no plug-in %s: no %s" SUFFIX " in any of plugin_dirs", name,
-			name);
+			"there is no plug-in %s: no %s" SUFFIX " in plugin_dirs, which is %s", name,
+			name, plugins->searched);
 }
 
 int plugins_find(struct plugins *p, const char *name, const struct usher_plugin **ret,

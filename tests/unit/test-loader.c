@@ -483,6 +483,20 @@ static void an_unknown_name_gets_the_nearest_one(void **state)
 	assert_string_equal(err.text, "there is no plug-in compleet; did you mean complete?");
 }
 
+static void an_unknown_name_is_told_with_the_folders_that_were_searched(void **state)
+{
+	const struct usher_plugin *plugin = NULL;
+	struct folder *f = *state;
+	struct usher_error err = {};
+	char expected[512];
+
+	load(f);
+	assert_errno(plugins_find(f->plugins, "nothing-like-it", &plugin, &err), ENOENT);
+	(void) snprintf(expected, sizeof(expected),
+			"no nothing-like-it.so in plugin_dirs, which is %s", f->path);
+	assert_non_null(strstr(err.text, expected));
+}
+
 static void a_refused_one_is_found_as_refused(void **state)
 {
 	const struct usher_plugin *plugin = NULL;
@@ -703,6 +717,7 @@ int main(void)
 		loader_test(a_plug_ins_own_library_never_stands_in_for_the_host),
 		loader_test(the_first_of_a_name_wins_and_the_second_is_refused),
 		loader_test(an_unknown_name_gets_the_nearest_one),
+		loader_test(an_unknown_name_is_told_with_the_folders_that_were_searched),
 		loader_test(a_refused_one_is_found_as_refused),
 		loader_test(looking_again_finds_new_files_and_mended_ones),
 		loader_test(a_corrected_file_of_the_same_path_is_loaded_anew),
