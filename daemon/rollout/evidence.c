@@ -62,7 +62,7 @@ void evidence_removed(const struct echo *echo, bool told, uint64_t since_usec, u
 				echo->source ? echo->source : "(none)");
 		return;
 	}
-	if (waited_usec > window_usec)
+	if (window_usec > 0 && waited_usec > window_usec)
 		proof_say(ret, PROOF_MISSING,
 				"source %s still shows it after %s, longer than the %s that "
 				"propagation.registry declares",

@@ -190,7 +190,37 @@ static ssize_t find_endpoint(struct context *context, const char *id, struct ush
 	return i;
 }
 
+/* The record that has kept it out of service so far. */
+static const struct operation *find_keeper(const struct operation *latest)
+{
+	if (!latest || latest->released)
+		return NULL;
+	if (latest->record.kind == ROLLOUT_DRAIN)
+		return latest->record.state == DRAIN_CANCELLED ? NULL : latest;
+	return latest->record.state == DRAIN_DONE ? NULL : latest;
+}
+
 /* ---- drain ---- */
+
+/* The endpoint to drain. What an earlier drain has withdrawn, and nobody has brought back, is not
+ * there: then that is said. */
+static ssize_t find_drainable(struct rollout *r, const struct drain_request *request,
+		struct context *context, struct usher_error *reterr)
+{
+	const struct operation *keeper =
+			find_keeper(rollout_latest(r, request->service, request->endpoint));
+	ssize_t i = find_endpoint(context, request->endpoint, reterr);
+
+	if (i >= 0 || !keeper)
+		return i;
+	return usher_error_set(reterr, -EPERM,
+			"%s is out of service since %s %s %s: bring it back with `usherctl restore "
+			"%s/%s`, then drain it",
+			request->endpoint, rollout_kind_to_string(keeper->record.kind),
+			keeper->record.id,
+			keeper->record.state == DRAIN_CANCELLED ? "was cancelled" : "failed",
+			request->service, request->endpoint);
+}
 
 /* One that waits for somebody to decide goes on, with a deadline from now. */
 static void go_on(struct operation *op, uint64_t deadline_usec)
@@ -291,7 +321,7 @@ int rollout_drain(struct rollout *r, const struct drain_request *request,
 	if (code != 0)
 		return code;
 
-	i = find_endpoint(context, request->endpoint, reterr);
+	i = find_drainable(r, request, context, reterr);
 	if (i < 0)
 		return (int) i;
 	context_freshness(context, clock_boot_usec(), &freshness);
@@ -324,16 +354,6 @@ int rollout_drain(struct rollout *r, const struct drain_request *request,
 }
 
 /* ---- restore ---- */
-
-/* The record that has kept it out of service so far. */
-static const struct operation *find_keeper(const struct operation *latest)
-{
-	if (!latest || latest->released)
-		return NULL;
-	if (latest->record.kind == ROLLOUT_DRAIN)
-		return latest->record.state == DRAIN_CANCELLED ? NULL : latest;
-	return latest->record.state == DRAIN_DONE ? NULL : latest;
-}
 
 /* What there is already. > 0: that is the answer; 0: there is nothing. */
 static int find_restore(const struct operation *latest, struct usher_error *reterr)

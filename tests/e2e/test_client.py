@@ -90,6 +90,26 @@ def test_guards_and_cancel_through_the_cli(usherd):
     done(daemon, "cancel", "catalog/a", code=5)
 
 
+def test_what_is_drained_already_is_said_to_be_done(usherd):
+    daemon = start(usherd)
+    done(daemon, "drain", "catalog/a", "--wait")
+    assert done(daemon, "drain", "catalog/a").endswith("of catalog/a is done already (serve_stale)\n")
+
+
+def test_a_failed_drain_is_not_drained_again_before_it_is_brought_back(usherd):
+    failing = {**SERVICE, "drain": {**SERVICE["drain"], "close": {"exec": ["/bin/false"]}}, "restore": {"probe": {"enabled": False}}}
+    daemon = usherd({"services": {"catalog": failing}})
+    daemon.write_endpoints({"catalog": [endpoint("a"), endpoint("b")]})
+    daemon.start()
+    told = done(daemon, "drain", "catalog/a", "--wait", code=1)
+    assert "note       attempt 3 starts" in told
+    result = daemon.ctl("drain", "catalog/a")
+    assert result.returncode == 9
+    assert "failed: bring it back with `usherctl restore catalog/a`, then drain it" in result.stderr
+    done(daemon, "restore", "catalog/a", "--wait")
+    daemon.wait_listed({"a", "b"})
+
+
 def test_p7_the_consumer_socket_does_not_drain(usherd):
     daemon = start(usherd)
     done(daemon, "--socket", str(daemon.socket), "drain", "catalog/a", code=4)

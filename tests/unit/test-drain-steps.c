@@ -317,6 +317,17 @@ static void an_echo_later_than_declared_is_said(void **state)
 	assert_non_null(strstr(proof.text, "after 7s, longer than the 5s"));
 }
 
+static void an_echo_is_not_called_late_where_nothing_is_declared(void **state)
+{
+	const struct echo echo = { "files", true, true, true, NULL, 100 };
+	struct proof proof;
+
+	(void) state;
+	evidence_removed(&echo, true, 0, 20 * USEC_PER_MSEC, 0, &proof);
+	assert_int_equal(proof.kind, PROOF_MISSING);
+	assert_string_equal(proof.text, "waiting for source files to show the removal");
+}
+
 static void consumers_prove_together(void **state)
 {
 	static const struct {
@@ -462,6 +473,7 @@ int main(void)
 		cmocka_unit_test(a_ramp_grows_in_equal_steps_to_one),
 		cmocka_unit_test(a_removal_is_proven_by_a_newer_answer_only),
 		cmocka_unit_test(an_echo_later_than_declared_is_said),
+		cmocka_unit_test(an_echo_is_not_called_late_where_nothing_is_declared),
 		cmocka_unit_test(consumers_prove_together),
 		cmocka_unit_test(declared_time_is_assumed_when_it_has_passed),
 		cmocka_unit_test(quiet_is_a_span_without_a_break),
