@@ -17,7 +17,7 @@ import time
 import yaml
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("USHER_BUILD", SOURCE / "build" / "dev"))
+BUILD = pathlib.Path(os.environ.get("USHER_BUILD", SOURCE / "build" / "dev")).resolve()
 USHERD = BUILD / "daemon" / "usherd"
 USHERCTL = BUILD / "api" / "usherctl" / "usherctl"
 PLUGINS = BUILD / "plugins" / "lib"
