@@ -212,6 +212,9 @@ void record_tell(const struct ctl *ctl, FILE *stream, const json_t *before, cons
 {
 	bool live = ctl->terminal && stream == stdout;
 
+	if (record_is(now, "cancelling") && !record_is(before, "cancelling"))
+		(void) fprintf(stream, "%8s  %s\n", "",
+				"cancelling: the endpoint goes back into service");
 	for (size_t i = 0; i < json_array_size(json_object_get(now, "steps")); i++) {
 		const json_t *was = step_at(before, i), *step = step_at(now, i);
 
@@ -228,9 +231,6 @@ void record_tell(const struct ctl *ctl, FILE *stream, const json_t *before, cons
 			tell_news_of_step(ctl, stream, now, was, step);
 		}
 	}
-	if (!record_is(now, "cancelling") || record_is(before, "cancelling"))
-		return;
-	(void) fprintf(stream, "%8s  %s\n", "", "cancelling: the endpoint goes back into service");
 }
 
 void record_waiting(const json_t *record, char *ret, size_t size)

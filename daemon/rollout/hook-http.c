@@ -96,7 +96,7 @@ static char *make_body(const struct hook_call *call)
 static int http_errand_fill(
 		struct http_errand *http, const struct hook_call *call, struct usher_error *reterr)
 {
-	static const char *const with_body[] = { "POST", "PUT", "PATCH" };
+	static const char *const with_body[] = { "POST", "PUT" };
 	int r;
 
 	r = hook_expand(call->config->url, call, true, &http->url, reterr);

@@ -9,7 +9,7 @@
  * USHER_PORT, USHER_UID, USHER_STEP (readiness, close, open), USHER_READY (true or false: which way
  * readiness is turned), USHER_ATTEMPT in its environment, nothing on its standard input, and a
  * process group of its own, which is killed at the timeout. A URL gets the token in the header
- * Idempotency-Key and, with POST, PUT or PATCH, the same values as a JSON object. A unit's job
+ * Idempotency-Key and, with POST or PUT, the same values as a JSON object. A unit's job
  * replaces a conflicting one.
  *
  * Placeholders: {id} {address} {port} {service} {uid} {zone} {ready} {metadata.NAME}; other braces
