@@ -1,7 +1,7 @@
 #pragma once
 
 /* The removal guard: a sudden mass removal is more often a fault of the registry than the truth, so
- * it is held back for a while. Pure.
+ * it is held back for a while. Pure. Sets are sealed.
  *
  * Only the removal is held back: what an offer adds or changes is in force at once, so that a
  * deployment that replaces everything is not kept from its new endpoints. */

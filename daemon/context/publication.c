@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "context-private.h"
 #include "directory-private.h"
+#include "endpoints-walk.h"
 #include "log.h"
 #include "ownership.h"
 
@@ -112,7 +113,8 @@ static void fill_entries(const struct context *c, struct snapshot_entry *entries
 			.admin_state = (uint8_t) e.admin_state,
 			.source = m->sources ? m->sources[i] : (uint8_t) m->only,
 			.stage = SNAPSHOT_NO_STAGE,
-			.conflict = m->conflict && m->conflict[i] };
+			.conflict = m->conflict && m->conflict[i],
+			.weight_invalid = e.weight_invalid };
 	}
 	for (size_t i = 0; i < c->override_count; i++) {
 		const struct override *o = &c->overrides[i].override;
@@ -320,6 +322,7 @@ static void note_incarnation(
 static void note_endpoints(
 		const struct context *c, const struct snapshot *s, const struct snapshot *previous)
 {
+	struct endpoints_walk walk = { .set = previous ? previous->all : NULL };
 	unsigned invalid = 0, incarnations = 0;
 
 	if (previous && previous->all == s->all)
@@ -329,7 +332,9 @@ static void note_endpoints(
 		ssize_t k;
 
 		usher_endpoints_get(s->all, i, &e);
-		k = previous ? usher_endpoints_find(previous->all, e.id) : -ENOENT;
+		if (!e.weight_invalid && !e.uid)
+			continue;
+		k = previous ? endpoints_walk_to(&walk, e.id) : -ENOENT;
 		if (k >= 0)
 			usher_endpoints_get(previous->all, (size_t) k, &before);
 		if (e.weight_invalid && (k < 0 || !before.weight_invalid) && invalid++ < LINES_MAX)

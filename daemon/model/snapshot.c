@@ -22,11 +22,9 @@ static void snapshot_count(struct snapshot *s, uint32_t *chosen, uint32_t *liste
 {
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct snapshot_entry *entry = &s->entries[i];
-		struct usher_endpoint endpoint;
 
 		assert(entry->listed || !entry->chosen);
-		usher_endpoints_get(s->all, i, &endpoint);
-		s->weight_invalid_count += endpoint.weight_invalid;
+		s->weight_invalid_count += entry->weight_invalid;
 		s->conflict_count += entry->conflict;
 		s->draining_count += entry->admin_state == USHER_ADMIN_DRAINING;
 		if (entry->chosen)

@@ -24,8 +24,9 @@ struct snapshot_entry {
 				SNAPSHOT_NO_STAGE */
 	bool listed;
 	bool chosen;
-	bool withdrawn; /* taken out by a drain */
-	bool conflict;  /* sources disagree about it */
+	bool withdrawn;      /* taken out by a drain */
+	bool conflict;       /* sources disagree about it */
+	bool weight_invalid; /* what the registry wrote is no weight */
 };
 
 struct snapshot {
