@@ -8,6 +8,7 @@
 #include <xxhash.h>
 
 #include "address.h"
+#include "endpoints-common.h"
 #include "utf8.h"
 
 #define TEXTS_MAX      UINT32_MAX
@@ -551,8 +552,32 @@ struct usher_label usher_endpoints_metadata_at(const struct usher_endpoints *e, 
 	return (struct usher_label){ text_at(e, label->name), text_at(e, label->value) };
 }
 
-bool usher_endpoints_same(const struct usher_endpoints *a, size_t i,
-		const struct usher_endpoints *b, size_t k)
+#define COMMON_STEP 4096
+
+size_t endpoints_common(const struct usher_endpoints *a, const struct usher_endpoints *b)
+{
+	size_t size = a->texts_size < b->texts_size ? a->texts_size : b->texts_size, n = 0;
+
+	while (n + COMMON_STEP <= size && memcmp(a->texts + n, b->texts + n, COMMON_STEP) == 0)
+		n += COMMON_STEP;
+	while (n < size && a->texts[n] == b->texts[n])
+		n++;
+	/* Back to the end of the last whole text. */
+	while (n > 0 && a->texts[n - 1] != 0)
+		n--;
+	return n;
+}
+
+static bool text_same(const struct usher_endpoints *a, uint32_t x, const struct usher_endpoints *b,
+		uint32_t y, size_t common)
+{
+	if (x < common || y < common)
+		return x == y;
+	return strcmp(text_at(a, x), text_at(b, y)) == 0;
+}
+
+bool endpoints_same(const struct usher_endpoints *a, size_t i, const struct usher_endpoints *b,
+		size_t k, size_t common)
 {
 	const struct record *x = &a->records[i], *y = &b->records[k];
 
@@ -560,29 +585,38 @@ bool usher_endpoints_same(const struct usher_endpoints *a, size_t i,
 	assert(k < b->count);
 	if (x->weight != y->weight || x->port != y->port || x->flags != y->flags ||
 			x->admin_state != y->admin_state || x->label_count != y->label_count ||
-			strcmp(text_at(a, x->id), text_at(b, y->id)) != 0 ||
-			strcmp(text_at(a, x->uid), text_at(b, y->uid)) != 0 ||
-			strcmp(text_at(a, x->address), text_at(b, y->address)) != 0 ||
-			strcmp(text_at(a, x->zone), text_at(b, y->zone)) != 0)
+			!text_same(a, x->id, b, y->id, common) ||
+			!text_same(a, x->uid, b, y->uid, common) ||
+			!text_same(a, x->address, b, y->address, common) ||
+			!text_same(a, x->zone, b, y->zone, common))
 		return false;
 	for (uint32_t l = 0; l < x->label_count; l++) {
 		const struct label *p = &a->labels[x->labels + l], *q = &b->labels[y->labels + l];
 
-		if (strcmp(text_at(a, p->name), text_at(b, q->name)) != 0 ||
-				strcmp(text_at(a, p->value), text_at(b, q->value)) != 0)
+		if (!text_same(a, p->name, b, q->name, common) ||
+				!text_same(a, p->value, b, q->value, common))
 			return false;
 	}
 	return true;
 }
 
+bool usher_endpoints_same(const struct usher_endpoints *a, size_t i,
+		const struct usher_endpoints *b, size_t k)
+{
+	return endpoints_same(a, i, b, k, 0);
+}
+
 bool usher_endpoints_equal(const struct usher_endpoints *a, const struct usher_endpoints *b)
 {
+	size_t common;
+
 	if (a == b)
 		return true;
 	if (!a || !b || a->count != b->count)
 		return false;
+	common = endpoints_common(a, b);
 	for (size_t i = 0; i < a->count; i++)
-		if (!usher_endpoints_same(a, i, b, i))
+		if (!endpoints_same(a, i, b, i, common))
 			return false;
 	return true;
 }

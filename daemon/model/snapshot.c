@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "endpoints-common.h"
+
 /* One block: the snapshot, its entries, and the three arrays of indexes and weights. */
 static struct snapshot *snapshot_allocate(
 		size_t count, struct snapshot_entry **ret_entries, uint32_t **ret_arrays)
@@ -76,19 +78,34 @@ struct snapshot *snapshot_unref(struct snapshot *s)
 	return NULL;
 }
 
+struct snapshot_pair snapshot_pair(const struct snapshot *before, const struct snapshot *after)
+{
+	return (struct snapshot_pair){
+		.before = before,
+		.after = after,
+		.common = endpoints_common(before->all, after->all),
+	};
+}
+
+bool snapshot_pair_same(const struct snapshot_pair *pair, uint32_t i, uint32_t k)
+{
+	const struct snapshot_entry *x = &pair->before->entries[i], *y = &pair->after->entries[k];
+
+	return x->weight == y->weight && x->admin_state == y->admin_state &&
+			x->source == y->source && x->conflict == y->conflict &&
+			endpoints_same(pair->before->all, i, pair->after->all, k, pair->common);
+}
+
 bool snapshot_equal(const struct snapshot *a, const struct snapshot *b)
 {
+	struct snapshot_pair pair;
+
 	if (!a || !b || a->listed_count != b->listed_count || a->chosen_count != b->chosen_count)
 		return a == b;
-	for (size_t i = 0; i < a->listed_count; i++) {
-		const struct snapshot_entry *x = &a->entries[a->listed[i]],
-					    *y = &b->entries[b->listed[i]];
-
-		if (x->chosen != y->chosen || x->weight != y->weight ||
-				x->admin_state != y->admin_state || x->source != y->source ||
-				x->conflict != y->conflict ||
-				!usher_endpoints_same(a->all, a->listed[i], b->all, b->listed[i]))
+	pair = snapshot_pair(a, b);
+	for (size_t i = 0; i < a->listed_count; i++)
+		if (a->entries[a->listed[i]].chosen != b->entries[b->listed[i]].chosen ||
+				!snapshot_pair_same(&pair, a->listed[i], b->listed[i]))
 			return false;
-	}
 	return true;
 }

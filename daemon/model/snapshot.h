@@ -54,6 +54,15 @@ struct snapshot {
 struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s); /* NULL is fine; returns NULL */
+/* Two snapshots, endpoints of which are compared. */
+struct snapshot_pair {
+	const struct snapshot *before, *after;
+	size_t common; /* of what their texts have in common */
+};
+
+struct snapshot_pair snapshot_pair(const struct snapshot *before, const struct snapshot *after);
+/* Whether the i-th of the one and the k-th of the other are the same to a consumer. */
+bool snapshot_pair_same(const struct snapshot_pair *pair, uint32_t i, uint32_t k);
 /* Whether a consumer could tell them apart: the same listed endpoints with the same fields, states,
  * weights, sources and marks. */
 bool snapshot_equal(const struct snapshot *a, const struct snapshot *b);

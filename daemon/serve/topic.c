@@ -90,6 +90,7 @@ int topic_start_updates(struct topic *topic)
 /* Two ways through sorted ids, in step. */
 struct pair_walk {
 	const struct snapshot *before, *after;
+	struct snapshot_pair pair;
 	size_t i, k; /* into listed */
 };
 
@@ -103,21 +104,13 @@ static int compare_heads(const struct pair_walk *w)
 			usher_endpoints_id(w->after->all, w->after->listed[w->k]));
 }
 
-static bool entry_changed(const struct pair_walk *w)
-{
-	uint32_t a = w->before->listed[w->i], b = w->after->listed[w->k];
-	const struct snapshot_entry *x = &w->before->entries[a], *y = &w->after->entries[b];
-
-	return x->weight != y->weight || x->admin_state != y->admin_state ||
-			x->source != y->source || x->conflict != y->conflict ||
-			!usher_endpoints_same(w->before->all, a, w->after->all, b);
-}
-
 /* "changed": [...], "removed": [...] */
 static void render_difference(struct text *changed, const struct topic *topic,
 		const struct snapshot *before, const struct snapshot *after)
 {
-	struct pair_walk w = { .before = before, .after = after };
+	struct pair_walk w = {
+		.before = before, .after = after, .pair = snapshot_pair(before, after)
+	};
 	const char *comma = "", *removed_comma = "";
 	struct text removed = {};
 
@@ -131,7 +124,9 @@ static void render_difference(struct text *changed, const struct topic *topic,
 					usher_endpoints_id(before->all, before->listed[w.i++]));
 			continue;
 		}
-		if (order > 0 || entry_changed(&w)) {
+		if (order > 0 ||
+				!snapshot_pair_same(
+						&w.pair, before->listed[w.i], after->listed[w.k])) {
 			render_comma(changed, &comma);
 			render_endpoint(changed, topic->context, after, after->listed[w.k]);
 		}

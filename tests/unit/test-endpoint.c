@@ -143,6 +143,51 @@ static void what_is_no_weight_counts_as_one_and_is_marked(void **state)
 	}
 }
 
+/* Where their texts begin the same, places are compared, and a text may end or begin there. */
+static void sets_that_differ_in_one_text_are_told_apart(void **state)
+{
+	static const struct variant {
+		const char *id, *zone, *value;
+	} variants[] = {
+		{ "b", "east", "1.0" },
+		{ "b", "east", "1.01" },
+		{ "b", "east", "1" },
+		{ "b", "east", "east" },
+		{ "b", "east", "" },
+		{ "b", "eas", "1.0" },
+		{ "b", "easts", "1.0" },
+		{ "b", "b", "1.0" },
+		{ "b", NULL, "1.0" },
+		{ "bb", "east", "1.0" },
+		{ "c", "east", "1.0" },
+	};
+	struct usher_endpoints *sets[2 * (sizeof(variants) / sizeof(*variants))];
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++) {
+		const struct variant *v = &variants[i / 2];
+		const struct usher_label label = { "version", v->value };
+		struct usher_endpoint first = endpoint_at("a", "10.0.0.1", 80);
+		struct usher_endpoint second = endpoint_at(v->id, "10.0.0.2", 80);
+
+		first.zone = "east";
+		second.zone = v->zone;
+		second.metadata = &label;
+		second.metadata_count = 1;
+		sets[i] = usher_endpoints_new();
+		assert_non_null(sets[i]);
+		/* One of each pair has its texts in another order. */
+		assert_ok(usher_endpoints_add(sets[i], i % 2 ? &second : &first, NULL));
+		assert_ok(usher_endpoints_add(sets[i], i % 2 ? &first : &second, NULL));
+		usher_endpoints_seal(sets[i]);
+	}
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+		for (size_t k = 0; k < sizeof(sets) / sizeof(*sets); k++)
+			assert_int_equal(usher_endpoints_equal(sets[i], sets[k]), i / 2 == k / 2);
+	for (size_t i = 0; i < sizeof(sets) / sizeof(*sets); i++)
+		usher_endpoints_unref(sets[i]);
+}
+
 static void addresses_are_judged_by_their_form(void **state)
 {
 	static const struct {
@@ -293,6 +338,7 @@ int main(void)
 		cmocka_unit_test(a_sealed_set_takes_no_more),
 		cmocka_unit_test(sets_are_equal_whatever_the_order_of_adding),
 		cmocka_unit_test(what_is_no_weight_counts_as_one_and_is_marked),
+		cmocka_unit_test(sets_that_differ_in_one_text_are_told_apart),
 		cmocka_unit_test(addresses_are_judged_by_their_form),
 		cmocka_unit_test(an_authority_is_taken_apart_or_refused),
 		cmocka_unit_test(malformed_endpoints_are_refused_and_leave_the_set_as_it_was),
