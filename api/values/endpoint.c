@@ -261,8 +261,9 @@ static int check_endpoint(const struct usher_endpoint *endpoint, struct usher_er
 {
 	int r;
 
-	assert(endpoint->size >= offsetof(struct usher_endpoint, metadata_count) + sizeof(size_t));
-
+	if (endpoint->size < offsetof(struct usher_endpoint, metadata_count) + sizeof(size_t))
+		return usher_error_set(reterr, -EINVAL,
+				"its size is not set: an endpoint starts from USHER_ENDPOINT_INIT");
 	r = check_text("id", endpoint->id, reterr);
 	if (r < 0)
 		return r;
@@ -276,6 +277,9 @@ static int check_endpoint(const struct usher_endpoint *endpoint, struct usher_er
 		return r;
 	if (endpoint->port == 0)
 		return usher_error_set(reterr, -EINVAL, "port 0 is not in 1..65535");
+	if ((unsigned) endpoint->admin_state > USHER_ADMIN_MAINTENANCE)
+		return usher_error_set(reterr, -EINVAL, "admin_state %d is none that there is",
+				(int) endpoint->admin_state);
 	r = check_text("uid", endpoint->uid, reterr);
 	if (r < 0)
 		return r;
@@ -467,14 +471,16 @@ static const char *text_or_null(const struct usher_endpoints *e, uint32_t offset
 	return offset ? text_at(e, offset) : NULL;
 }
 
-void usher_endpoints_get(const struct usher_endpoints *e, size_t i, struct usher_endpoint *ret)
+void usher_endpoints_read(const struct usher_endpoints *e, size_t i, struct usher_endpoint *ret,
+		size_t ret_size)
 {
 	const struct record *record;
+	struct usher_endpoint endpoint;
 
 	assert(i < e->count);
 	record = &e->records[i];
-	*ret = (struct usher_endpoint){
-		.size = sizeof(*ret),
+	endpoint = (struct usher_endpoint){
+		.size = ret_size < sizeof(endpoint) ? ret_size : sizeof(endpoint),
 		.id = text_at(e, record->id),
 		.uid = text_or_null(e, record->uid),
 		.address = text_at(e, record->address),
@@ -489,6 +495,7 @@ void usher_endpoints_get(const struct usher_endpoints *e, size_t i, struct usher
 		.admin_state = (enum usher_admin_state) record->admin_state,
 		.metadata_count = record->label_count,
 	};
+	memcpy(ret, &endpoint, endpoint.size);
 }
 
 const char *usher_endpoints_id(const struct usher_endpoints *e, size_t i)

@@ -286,6 +286,42 @@ static void malformed_endpoints_are_refused_and_leave_the_set_as_it_was(void **s
 	usher_endpoints_unref(set);
 }
 
+/* A plug-in that was built when the struct was shorter. */
+static void no_more_is_written_than_the_caller_has_room_for(void **state)
+{
+	struct usher_endpoints *set = usher_endpoints_new();
+	struct usher_endpoint e = endpoint_at("a", "10.0.0.5", 8080), got;
+	size_t shorter = offsetof(struct usher_endpoint, metadata_count);
+
+	(void) state;
+	assert_ok(usher_endpoints_add(set, &e, NULL));
+	memset(&got, 0x5a, sizeof(got));
+	usher_endpoints_read(set, 0, &got, shorter);
+	assert_int_equal(got.size, shorter);
+	assert_string_equal(got.id, "a");
+	assert_memory_equal((char *) &got + shorter, &(uint64_t){ UINT64_C(0x5a5a5a5a5a5a5a5a) },
+			sizeof(uint64_t));
+	usher_endpoints_unref(set);
+}
+
+static void what_a_caller_leaves_unset_is_refused_and_ends_nobody(void **state)
+{
+	struct usher_endpoints *set = usher_endpoints_new();
+	struct usher_endpoint unset = { .address = "10.0.0.5", .port = 8080 };
+	struct usher_endpoint nonsense = endpoint_at("a", "10.0.0.5", 8080);
+	struct usher_error err = {};
+
+	(void) state;
+	assert_errno(usher_endpoints_add(set, &unset, &err), EINVAL);
+	assert_string_equal(err.text,
+			"its size is not set: an endpoint starts from USHER_ENDPOINT_INIT");
+	nonsense.admin_state = (enum usher_admin_state) 7;
+	assert_errno(usher_endpoints_add(set, &nonsense, &err), EINVAL);
+	assert_string_equal(err.text, "admin_state 7 is none that there is");
+	assert_int_equal(usher_endpoints_count(set), 0);
+	usher_endpoints_unref(set);
+}
+
 static void a_set_holds_its_maximum_and_no_more(void **state)
 {
 	struct usher_endpoints *set = usher_endpoints_new();
@@ -342,6 +378,8 @@ int main(void)
 		cmocka_unit_test(addresses_are_judged_by_their_form),
 		cmocka_unit_test(an_authority_is_taken_apart_or_refused),
 		cmocka_unit_test(malformed_endpoints_are_refused_and_leave_the_set_as_it_was),
+		cmocka_unit_test(no_more_is_written_than_the_caller_has_room_for),
+		cmocka_unit_test(what_a_caller_leaves_unset_is_refused_and_ends_nobody),
 		cmocka_unit_test(a_set_holds_its_maximum_and_no_more),
 		cmocka_unit_test(running_out_of_memory_is_an_answer),
 	};

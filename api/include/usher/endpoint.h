@@ -35,6 +35,7 @@ enum usher_admin_state {
 const char *usher_admin_state_to_string(enum usher_admin_state state);
 int usher_admin_state_from_string(const char *text, enum usher_admin_state *ret); /* EINVAL */
 
+/* Never grows within a major of the ABI, for it stands in arrays. */
 struct usher_label {
 	const char *name;
 	const char *value;
@@ -82,8 +83,9 @@ struct usher_endpoints *usher_endpoints_unref(struct usher_endpoints *e);
 /* Add a copy of one endpoint. A failed call leaves the set as it was. The weight comes from the
  * metadata "weight" when there is one, else from weight_text, else from weight; what is no whole
  * number in 0..USHER_WEIGHT_MAX counts as 1 and is marked weight_invalid. Errors: EINVAL (no or
- * malformed address, port 0, text not UTF-8 or with control characters, a metadata name twice),
- * EEXIST (the id is in the set), E2BIG (a maximum above), EPERM (sealed), ENOMEM. */
+ * malformed address, port 0, no such admin_state, text not UTF-8 or with control characters, a
+ * metadata name twice, size not set), EEXIST (the id is in the set), E2BIG (a maximum above), EPERM
+ * (sealed), ENOMEM. */
 int usher_endpoints_add(struct usher_endpoints *e, const struct usher_endpoint *endpoint,
 		struct usher_error *reterr);
 
@@ -94,8 +96,16 @@ void usher_endpoints_seal(struct usher_endpoints *e);
 size_t usher_endpoints_count(const struct usher_endpoints *e);
 /* The bytes that the set occupies. */
 size_t usher_endpoints_size(const struct usher_endpoints *e);
-/* The i-th endpoint, i < count. A sealed set is in the order of its ids. */
-void usher_endpoints_get(const struct usher_endpoints *e, size_t i, struct usher_endpoint *ret);
+/* Write the i-th endpoint, i < count, as far as the caller's struct goes. */
+void usher_endpoints_read(const struct usher_endpoints *e, size_t i, struct usher_endpoint *ret,
+		size_t ret_size);
+/* The i-th endpoint, i < count. A sealed set is in the order of its ids. Inline, so that a plug-in
+ * says how long its struct was when it was built: the host's may have grown since. */
+static inline void usher_endpoints_get(
+		const struct usher_endpoints *e, size_t i, struct usher_endpoint *ret)
+{
+	usher_endpoints_read(e, i, ret, sizeof(*ret));
+}
 /* The id alone, without filling a whole endpoint. */
 const char *usher_endpoints_id(const struct usher_endpoints *e, size_t i);
 /* The index of an id, or -ENOENT. */

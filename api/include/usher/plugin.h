@@ -67,7 +67,8 @@ struct usher_option {
 
 struct usher_source; /* the host's side of one configured use of a plug-in */
 
-/* A service that somebody wants to know about. */
+/* A service that somebody wants to know about. Never grows within a major, for it stands in arrays.
+ */
 struct usher_wanted {
 	const char *service; /* its name in usher; what offer, confirm and fail take */
 	const char *name;    /* its name in the registry */
