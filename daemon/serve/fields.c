@@ -4,8 +4,6 @@
 #include <string.h>
 #include <usher/document.h>
 
-#include "clock.h"
-
 static int count_parse(const char *text, const char **ret_end, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -19,35 +17,6 @@ static int count_parse(const char *text, const char **ret_end, uint64_t *ret)
 	*ret_end = text;
 	*ret = value;
 	return 0;
-}
-
-int duration_parse(const char *text, uint64_t *ret_usec)
-{
-	static const struct {
-		const char *name;
-		uint64_t usec;
-	} units[] = {
-		{ "ms", USEC_PER_MSEC },
-		{ "s", USEC_PER_SEC },
-		{ "m", 60 * USEC_PER_SEC },
-		{ "h", 3600 * USEC_PER_SEC },
-	};
-	const char *unit;
-	uint64_t value;
-	int r;
-
-	r = count_parse(text, &unit, &value);
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (strcmp(units[i].name, unit) != 0)
-			continue;
-		if (__builtin_mul_overflow(value, units[i].usec, &value))
-			return -ERANGE;
-		*ret_usec = value;
-		return 0;
-	}
-	return -EINVAL;
 }
 
 static void *field_in(void *ret, const struct field *field)
@@ -111,7 +80,7 @@ int field_set_text(
 	case FIELD_COUNT:
 		return set_count(field, value, at, reterr);
 	case FIELD_DURATION:
-		r = duration_parse(value, at);
+		r = usher_duration_parse(value, at);
 		if (r < 0)
 			return usher_error_set(reterr, r,
 					"%s: %s is no duration; write for example 250ms, 10s or 2m",

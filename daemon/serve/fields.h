@@ -16,7 +16,8 @@ enum field_type {
 	FIELD_TEXT,     /* const char *, not empty */
 	FIELD_FLAG,     /* bool */
 	FIELD_COUNT,    /* uint64_t */
-	FIELD_DURATION, /* uint64_t, microseconds: "250ms", "10s", "2m", "1h" */
+	FIELD_DURATION, /* uint64_t, microseconds: "250ms", "10s", "1m30s", as in the configuration
+			 */
 	FIELD_TEXTS, /* struct field_texts: a list; in a query the parameter as often as needed */
 };
 
@@ -52,6 +53,3 @@ int field_find(const struct field *fields, const char *name, fields_given *given
  * message. */
 int fields_from_json(const struct field *fields, char *text, size_t length, void *ret,
 		fields_given *ret_given, struct usher_error *reterr);
-
-/* A number and its unit. EINVAL, ERANGE. */
-int duration_parse(const char *text, uint64_t *ret_usec);

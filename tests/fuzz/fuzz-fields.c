@@ -94,7 +94,6 @@ static void read_as_path(const char *text, size_t size)
 
 	if (!copy)
 		return;
-	(void) duration_parse(copy, &values.wait_usec);
 	for (size_t i = 0; i < FIELD_TEXTS + 1; i++)
 		(void) field_set_text(&fields[i], copy, &values, NULL);
 	if (router_find(routes, ELEMENTS(routes), METHOD_PUT, copy, &match) == 0)
