@@ -1,6 +1,5 @@
 #include "utf8.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* The length of the sequence at s and its code point, or 0 when it is malformed. */
@@ -50,4 +49,11 @@ bool utf8_is_clean(const char *text)
 		s += length;
 	}
 	return true;
+}
+
+size_t utf8_length(const char *text)
+{
+	uint32_t c;
+
+	return utf8_decode((const unsigned char *) text, &c);
 }

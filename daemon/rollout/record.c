@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ownership.h"
+#include "utf8.h"
 
 const char *drain_state_to_string(enum drain_state state)
 {
@@ -202,43 +203,11 @@ const struct evidence *step_record_find(const struct step_record *step, const ch
 	return step_record_find_mutable(step, kind);
 }
 
-/* The bytes of the character that begins here (RFC 3629, table 3-7 of Unicode), or 0: none does. */
-static size_t character_length(const unsigned char *c)
-{
-	static const struct {
-		unsigned char first_min, first_max, second_min, second_max;
-		size_t length;
-	} forms[] = {
-		{ 0x01, 0x7f, 0, 0, 1 },
-		{ 0xc2, 0xdf, 0x80, 0xbf, 2 },
-		{ 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xe1, 0xec, 0x80, 0xbf, 3 },
-		{ 0xed, 0xed, 0x80, 0x9f, 3 },
-		{ 0xee, 0xef, 0x80, 0xbf, 3 },
-		{ 0xf0, 0xf0, 0x90, 0xbf, 4 },
-		{ 0xf1, 0xf3, 0x80, 0xbf, 4 },
-		{ 0xf4, 0xf4, 0x80, 0x8f, 4 },
-	};
-	size_t form = 0, i = 1;
-
-	while (form < ELEMENTS(forms) &&
-			(c[0] < forms[form].first_min || c[0] > forms[form].first_max))
-		form++;
-	if (form == ELEMENTS(forms))
-		return 0;
-	if (forms[form].length > 1 &&
-			(c[1] < forms[form].second_min || c[1] > forms[form].second_max))
-		return 0;
-	while (i < forms[form].length && (i == 1 || (c[i] & 0xc0) == 0x80))
-		i++;
-	return i == forms[form].length ? i : 0;
-}
-
 /* Texts come from programs and registries, and are cut to fit. */
 void drain_text_clean(char *text)
 {
 	while (*text) {
-		size_t length = character_length((const unsigned char *) text);
+		size_t length = utf8_length(text);
 
 		if (length == 0)
 			*text = '?';

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fields.h"
+#include "utf8.h"
 
 struct reader {
 	char *at;
@@ -30,36 +31,6 @@ static bool take_char(struct reader *r, char c)
 		return false;
 	r->at++;
 	return true;
-}
-
-/* The bytes of one UTF-8 character (RFC 3629), or 0. */
-static size_t utf8_length(const unsigned char *s)
-{
-	static const struct {
-		unsigned char first, last, second_min, second_max;
-		size_t length;
-	} forms[] = {
-		{ 0xc2, 0xdf, 0x80, 0xbf, 2 },
-		{ 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xe1, 0xec, 0x80, 0xbf, 3 },
-		{ 0xed, 0xed, 0x80, 0x9f, 3 },
-		{ 0xee, 0xef, 0x80, 0xbf, 3 },
-		{ 0xf0, 0xf0, 0x90, 0xbf, 4 },
-		{ 0xf1, 0xf3, 0x80, 0xbf, 4 },
-		{ 0xf4, 0xf4, 0x80, 0x8f, 4 },
-	};
-
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (s[0] < forms[i].first || s[0] > forms[i].last)
-			continue;
-		if (s[1] < forms[i].second_min || s[1] > forms[i].second_max)
-			return 0;
-		for (size_t k = 2; k < forms[i].length; k++)
-			if (s[k] < 0x80 || s[k] > 0xbf)
-				return 0;
-		return forms[i].length;
-	}
-	return 0;
 }
 
 static int read_hex4(struct reader *r, unsigned *ret)
@@ -173,7 +144,7 @@ static int read_text(struct reader *r, const char **ret)
 				return error;
 			continue;
 		}
-		length = c < 0x80 ? 1 : utf8_length((const unsigned char *) r->at);
+		length = utf8_length(r->at);
 		if (length == 0)
 			return refuse(r, "a text is not UTF-8");
 		memmove(to, r->at, length);
