@@ -26,15 +26,6 @@ static const struct field start_fields[] = {
 	{},
 };
 
-static int respond_record(struct request *q, unsigned status, const struct drain_record *record)
-{
-	struct text text = {};
-
-	render_drain(&text, record);
-	text_add(&text, "\n", 1);
-	return respond_json(q, status, &text);
-}
-
 /* Which of the two names it is that the rollout does not know. */
 static enum problem unknown_name(struct request *q, const char *service)
 {
@@ -211,5 +202,5 @@ int api_drain(struct request *q)
 		return respond_unknown(q);
 	if (query.watch && !q->head)
 		return drain_watch_start(q, record);
-	return respond_record(q, MHD_HTTP_OK, record);
+	return respond_drain(q, MHD_HTTP_OK, record);
 }

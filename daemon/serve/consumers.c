@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 
 #include "clock.h"
+#include "door.h"
 #include "hash.h"
 #include "ownership.h"
 
@@ -475,17 +476,6 @@ static void render_interest(struct interest *i, uint64_t current, struct text *t
 			(i->acks ? i->acked : at) < current ? "true" : "false");
 }
 
-static const char *door_to_string(int door)
-{
-	static const char *const names[] = {
-		[DOOR_CONSUMER] = "consumer",
-		[DOOR_ADMIN] = "admin",
-		[DOOR_HTTP] = "http",
-	};
-
-	return names[door];
-}
-
 static void render_consumer(struct consumer *consumer, uint64_t now_usec, struct text *text)
 {
 	uint64_t connected_usec = 0;
@@ -510,7 +500,8 @@ static void render_consumer(struct consumer *consumer, uint64_t now_usec, struct
 	if (now_usec > consumer->connected_usec)
 		connected_usec = now_usec - consumer->connected_usec;
 	text_add_format(text, ", \"door\": \"%s\", \"connections\": %u, \"connected_ms\": %llu",
-			door_to_string(consumer->key.door), consumer->connections,
+			server_door_to_string((enum server_door) consumer->key.door),
+			consumer->connections,
 			(unsigned long long) (connected_usec / USEC_PER_MSEC));
 }
 

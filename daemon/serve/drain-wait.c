@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "clock.h"
-#include "drain-watch.h"
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
+#include "render.h"
 
 struct drain_wait {
 	struct drain_wait *next, *prev;
@@ -45,7 +45,7 @@ static void resume(struct server *s, struct drain_wait *w)
 	request_resume(w->request);
 }
 
-static int respond_record(struct request *q, unsigned status, const struct drain_record *record)
+int respond_drain(struct request *q, unsigned status, const struct drain_record *record)
 {
 	struct text text = {};
 
@@ -70,7 +70,7 @@ static int respond_waited(struct request *q)
 	const struct drain_record *record = rollout_find(s->rollout, w->id);
 
 	if (record && is_recorded(s, w->id, w->version))
-		return respond_record(q, w->status, record);
+		return respond_drain(q, w->status, record);
 	return respond_problem(q, PROBLEM_STORE_FAILED,
 			"the disk has not taken the record of %s yet (%s): nothing acts until it has; follow it, or cancel it",
 			w->id, disk_trouble(s));
@@ -96,7 +96,7 @@ int drain_wait(struct request *q, const struct drain_record *record, unsigned st
 
 	version = rollout_version(s->rollout, record->id, &on_disk);
 	if (is_recorded(s, record->id, version))
-		return respond_record(q, status, record);
+		return respond_drain(q, status, record);
 	w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;

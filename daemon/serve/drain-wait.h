@@ -13,6 +13,8 @@ struct door;
 struct request;
 struct server;
 
+/* Answer with the record now. Returns 0, or a negative errno. */
+int respond_drain(struct request *q, unsigned status, const struct drain_record *record);
 /* Answer with the record and the status once it is on disk as it is now. Returns 0, or a negative
  * errno. */
 int drain_wait(struct request *q, const struct drain_record *record, unsigned status);

@@ -6,6 +6,7 @@
 #include "hash.h"
 #include "inside.h"
 #include "problem.h"
+#include "render.h"
 #include "watch.h"
 
 struct followed_drain {
@@ -25,40 +26,13 @@ struct drain_watch {
 	uint64_t number;
 };
 
-void render_drain(struct text *text, const struct drain_record *record)
-{
-	json_t *json = drain_record_to_json(record);
-	autofree char *dumped = json ? json_dumps(json, 0) : NULL;
-
-	json_decref(json);
-	if (dumped)
-		text_add_string(text, dumped);
-	else
-		text->failed = true;
-}
-
-static bool is_finished(const struct drain_record *record)
-{
-	switch (record->state) {
-	case DRAIN_DONE:
-	case DRAIN_CANCELLED:
-	case DRAIN_FAILED:
-		return true;
-	case DRAIN_RUNNING:
-	case DRAIN_HELD:
-	case DRAIN_CANCELLING:
-		return false;
-	}
-	return false;
-}
-
 /* ENOMEM: followers miss this version, and see the next. */
 static int add_version(struct followed_drain *drain, const struct drain_record *record)
 {
 	struct text text = {};
 	struct blob *line;
 
-	drain->finished = is_finished(record);
+	drain->finished = drain_record_finished(record);
 	text_add_string(&text, "{\"type\": \"drain\", \"drain\": ");
 	render_drain(&text, record);
 	text_add_string(&text, "}\n");

@@ -20,7 +20,3 @@ struct drain_watches {
 /* Answer with a stream of the record. Returns 0, or a negative errno. */
 int drain_watch_start(struct request *q, const struct drain_record *record);
 void drain_watch_on_changed(struct server *s, const struct drain_record *record);
-
-/* A record as the API shows it, into text. ENOMEM marks the text as failed. */
-struct text;
-void render_drain(struct text *text, const struct drain_record *record);

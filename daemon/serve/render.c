@@ -155,6 +155,18 @@ void render_endpoint_judged(struct text *text, struct context *context,
 	text_add(text, "}", 1);
 }
 
+void render_drain(struct text *text, const struct drain_record *record)
+{
+	json_t *json = drain_record_to_json(record);
+	autofree char *dumped = json ? json_dumps(json, 0) : NULL;
+
+	json_decref(json);
+	if (dumped)
+		text_add_string(text, dumped);
+	else
+		text->failed = true;
+}
+
 void render_unclean(struct text *text, const char *string)
 {
 	char piece[256];

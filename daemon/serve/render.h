@@ -4,6 +4,7 @@
  * pick and a watch cannot disagree. */
 
 #include "context.h"
+#include "record.h"
 #include "text.h"
 
 /* {"state": ..., "age_ms": ..., "max_age_ms": ..., "source": ...} */
@@ -16,6 +17,8 @@ void render_endpoint(struct text *text, const struct context *context,
 /* The same, with "chosen" and "left_out". */
 void render_endpoint_judged(struct text *text, struct context *context,
 		const struct snapshot *snapshot, uint32_t i, bool drained);
+/* A record, as it is on disk. */
+void render_drain(struct text *text, const struct drain_record *record);
 void render_bool(struct text *text, bool value);
 /* null for 0. */
 void render_wall_time(struct text *text, uint64_t wall_usec);

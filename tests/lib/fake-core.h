@@ -351,6 +351,12 @@ const char *drain_state_to_string(enum drain_state state)
 	return names[state];
 }
 
+bool drain_record_finished(const struct drain_record *record)
+{
+	return record->state == DRAIN_DONE || record->state == DRAIN_CANCELLED ||
+			record->state == DRAIN_FAILED;
+}
+
 json_t *drain_record_to_json(const struct drain_record *record)
 {
 	return json_pack("{s:s, s:s}", "id", record->id, "state",
