@@ -42,8 +42,6 @@ int merge_copy_endpoint(struct usher_endpoints *to, const struct usher_endpoints
 	for (size_t k = 0; k < e.metadata_count; k++)
 		labels[k] = usher_endpoints_metadata_at(from, i, k);
 	e.metadata = labels;
-	/* Where the weight came from is not kept; that it was none has to be said again. */
-	e.weight_text = e.weight_invalid ? "invalid" : NULL;
 	return usher_endpoints_add(to, &e, NULL);
 }
 

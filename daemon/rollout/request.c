@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "drain-guard.h"
 #include "log.h"
+#include "merge.h"
 #include "operation.h"
 #include "ownership.h"
 
@@ -61,18 +62,11 @@ static int copy_text(const char *text, char **ret)
 static int copy_endpoint(const struct usher_endpoints *all, size_t i, struct usher_endpoints **ret)
 {
 	cleanup(usher_endpoints_unrefp) struct usher_endpoints *set = usher_endpoints_new();
-	struct usher_label labels[USHER_METADATA_MAX];
-	struct usher_endpoint e;
 	int r;
 
 	if (!set)
 		return -ENOMEM;
-	usher_endpoints_get(all, i, &e);
-	for (size_t k = 0; k < e.metadata_count; k++)
-		labels[k] = usher_endpoints_metadata_at(all, i, k);
-	e.metadata = labels;
-	e.weight_text = NULL;
-	r = usher_endpoints_add(set, &e, NULL);
+	r = merge_copy_endpoint(set, all, i);
 	if (r < 0)
 		return r;
 	usher_endpoints_seal(set);

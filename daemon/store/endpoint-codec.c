@@ -6,10 +6,6 @@
 
 #include <jansson.h>
 
-/* A weight that is none, as the registry wrote it, is not kept by a set: any text that is none
- * brings the mark back. */
-#define WEIGHT_INVALID_TEXT "invalid"
-
 DEFINE_CLEANUP(struct usher_endpoints, usher_endpoints_unref);
 
 static const struct {
@@ -220,8 +216,6 @@ static int decode_endpoint(json_t *json, struct usher_endpoints *set, struct ush
 	r = decode_metadata(json, labels, &endpoint, reterr);
 	if (r < 0)
 		return r;
-	if (endpoint.weight_invalid)
-		endpoint.weight_text = WEIGHT_INVALID_TEXT;
 	r = usher_endpoints_add(set, &endpoint, reterr);
 
 	return r == 0 || r == -ENOMEM ? r : usher_error_prefix(reterr, -EBADMSG, "refused");

@@ -60,8 +60,8 @@ struct usher_endpoint {
 	bool ready; /* conditions, as in Kubernetes EndpointSlices */
 	bool serving;
 	bool terminating;
-	bool weight_invalid; /* read only: what the registry wrote is no weight, so it counts as 1
-			      */
+	bool weight_invalid; /* what the registry wrote is no weight, so it counts as 1; given, it
+				stays, as in a copy of an endpoint */
 	enum usher_admin_state admin_state;
 	const struct usher_label *metadata;
 	size_t metadata_count;
