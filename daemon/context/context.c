@@ -130,6 +130,20 @@ const struct feed *context_feed(const struct context *c, size_t i)
 	return &c->feeds[i].feed;
 }
 
+/* The snapshot may be older than the feeds, so that its index alone is not enough. */
+const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i)
+{
+	size_t k = snapshot->entries[i].source;
+	struct usher_endpoint e;
+	const struct feed *f;
+
+	if (k >= c->feed_count || !c->feeds[k].feed.observation)
+		return NULL;
+	f = &c->feeds[k].feed;
+	usher_endpoints_get(snapshot->all, i, &e);
+	return usher_endpoints_find(f->observation->endpoints, e.id) < 0 ? NULL : f->config->source;
+}
+
 bool context_has_answer(const struct context *c)
 {
 	for (size_t i = 0; i < c->feed_count; i++) {

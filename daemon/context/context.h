@@ -80,6 +80,10 @@ const struct chain *context_chain(const struct context *c);
 struct snapshot *context_snapshot(const struct context *c);
 size_t context_feed_count(const struct context *c);
 const struct feed *context_feed(const struct context *c, size_t i);
+/* The name of the source that endpoint i of its snapshot was taken from, borrowed until the next
+ * configuration; NULL: none of its feeds shows it, as after a reload to sources that have not
+ * answered yet. */
+const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i);
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret);
 /* Whether the sources have answered as far as the merge asks for it, so that READY need not wait:
  * all of them, or for `first` those up to the first that is not empty. The disk's word is no

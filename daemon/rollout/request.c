@@ -278,8 +278,7 @@ static int plan_drain(struct operation *op, const struct drain_request *request,
 	usher_endpoints_get(snapshot->all, i, &e);
 	r = copy_text(e.uid, &op->record.uid);
 	if (r >= 0)
-		r = copy_text(config->feeds[snapshot->entries[i].source].source,
-				&op->record.source);
+		r = copy_text(context_source_of(context, snapshot, i), &op->record.source);
 	if (r >= 0)
 		r = copy_endpoint(snapshot->all, i, &op->record.saved);
 	if (r >= 0 && budgets->scaled)
@@ -382,8 +381,7 @@ static int plan_from_snapshot(struct operation *op, struct context *context,
 		return usher_error_set(reterr, -EPERM,
 				"%s is in service: there is nothing to bring back",
 				op->record.endpoint);
-	r = copy_text(context_config(context)->feeds[snapshot->entries[i].source].source,
-			&op->record.source);
+	r = copy_text(context_source_of(context, snapshot, (size_t) i), &op->record.source);
 	return r < 0 ? r : copy_endpoint(snapshot->all, (size_t) i, &op->record.saved);
 }
 

@@ -74,13 +74,6 @@ static void render_metadata(
 	text_add(text, "}", 1);
 }
 
-static const char *entry_source(const struct context *context, const struct snapshot_entry *entry)
-{
-	if (entry->source >= context_feed_count(context))
-		return NULL;
-	return context_feed(context, entry->source)->config->source;
-}
-
 /* Everything but the closing brace. */
 static void render_open(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i)
@@ -109,7 +102,7 @@ static void render_open(struct text *text, const struct context *context,
 	text_add_string(text, "\"");
 	render_metadata(text, snapshot->all, i, e.metadata_count);
 	text_add_string(text, ", \"source\": ");
-	text_add_json(text, entry_source(context, entry));
+	text_add_json(text, context_source_of(context, snapshot, i));
 	if (e.weight_invalid)
 		text_add_string(text, ", \"weight_invalid\": true");
 	if (entry->conflict)

@@ -263,6 +263,11 @@ const struct feed *context_feed(const struct context *c, size_t i)
 	return &c->feed;
 }
 
+const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i)
+{
+	return snapshot->entries[i].source == 0 ? c->feed.config->source : NULL;
+}
+
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret)
 {
 	(void) now_usec;

@@ -77,6 +77,7 @@ static struct bench {
 	struct bench_override override;
 	uint64_t revision;
 	bool not_live;
+	bool feed_gone; /* nobody shows what the snapshot still has */
 	const struct directory_events *events;
 	void *events_userdata;
 
@@ -308,6 +309,14 @@ const struct feed *context_feed(const struct context *c, size_t i)
 	(void) c;
 	(void) i;
 	return &bench.feed;
+}
+
+const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i)
+{
+	(void) c;
+	(void) snapshot;
+	(void) i;
+	return bench.feed_gone ? NULL : bench.feed_config.source;
 }
 
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret)

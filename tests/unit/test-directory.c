@@ -875,26 +875,33 @@ static void one_that_drains_is_listed_only_where_it_would_be_chosen(void **state
 	assert_string_equal(listed(f), "a- c");
 }
 
-static void only_the_source_of_an_endpoint_is_told_of_it(void **state)
+static const char *source_of(struct fixture *f, const char *id)
+{
+	const struct context *c = directory_find(f->d, "catalog");
+	struct snapshot *snapshot = context_snapshot(c);
+	ssize_t i = usher_endpoints_find(snapshot->all, id);
+
+	assert_true(i >= 0);
+	return context_source_of(c, snapshot, (size_t) i);
+}
+
+static void an_endpoint_is_of_the_source_that_shows_it(void **state)
 {
 	struct fixture *f = *state;
-	struct usher_wanted wanted;
 
-	configure(f,
-			HEAD
-			"services: {catalog: {merge: union, sources: [one, {source: two, name: "
-			"cat-svc, port: http}]}}\n");
-	assert_null(directory_endpoint_source(f->d, "nobody", "a", &wanted));
+	configure(f, HEAD "services: {catalog: {merge: union, sources: [one, two]}}\n");
 	fake_offer("one", "catalog", "a");
 	fake_offer("two", "catalog", "b");
-	assert_string_equal(source_name(directory_endpoint_source(f->d, "catalog", "b", &wanted)),
-			"two");
-	assert_string_equal(wanted.service, "catalog");
-	assert_string_equal(wanted.name, "cat-svc");
-	assert_string_equal(wanted.port, "http");
-	assert_string_equal(
-			source_name(directory_endpoint_source(f->d, "catalog", "gone", &wanted)),
-			"one");
+	assert_string_equal(source_of(f, "a"), "one");
+	assert_string_equal(source_of(f, "b"), "two");
+
+	/* the snapshot outlives the sources it is of */
+	configure(f,
+			"node: {name: n, zone: east}\n"
+			"sources: [{name: three, plugin: fake}]\n"
+			"services: {catalog: {merge: union, sources: [three]}}\n");
+	assert_null(source_of(f, "a")); /* 0 was one and is three now */
+	assert_null(source_of(f, "b")); /* there is no 1 */
 }
 
 /* ---- picks ---- */
@@ -1448,7 +1455,7 @@ int main(void)
 		TEST(another_incarnation_is_not_bound_by_what_was_decided_about_the_one_before),
 		TEST(a_ramp_scales_the_weight),
 		TEST(one_that_drains_is_listed_only_where_it_would_be_chosen),
-		TEST(only_the_source_of_an_endpoint_is_told_of_it),
+		TEST(an_endpoint_is_of_the_source_that_shows_it),
 		TEST(a_request_cannot_have_what_it_excludes),
 		TEST(requests_do_not_see_each_other),
 		TEST(explain_tells_each_stage_and_why_each_one_left),

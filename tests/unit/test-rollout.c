@@ -719,6 +719,23 @@ static void what_others_took_out_can_be_brought_back(void **state)
 	assert_true(bench_chosen("catalog-a"));
 }
 
+/* After a reload to other sources the snapshot is that of the old until the new have answered. */
+static void what_no_source_shows_any_more_is_not_looked_for_among_the_new_ones(void **state)
+{
+	const struct drain_record *record;
+
+	(void) state;
+	bench.endpoints[0].admin_state = USHER_ADMIN_MAINTENANCE;
+	bench_show();
+	bench.feed_gone = true;
+	bench.service.restore.observed_timeout_usec = 100 * USEC_PER_MSEC;
+	record = bench_restore("catalog-a");
+	assert_null(record->source);
+	bench_until(bench_finished(record));
+	assert_int_equal(record->state, DRAIN_FAILED);
+	assert_int_equal(bench.asked[SOURCE_SET_STATE], 0);
+}
+
 static void what_is_in_service_is_not_brought_back(void **state)
 {
 	struct usher_error err = {};
@@ -993,6 +1010,7 @@ int main(void)
 		bench_test(a_restore_that_is_never_observed_fails_and_stays_out),
 		bench_test(a_ramp_grows_the_share_in_small_steps),
 		bench_test(what_others_took_out_can_be_brought_back),
+		bench_test(what_no_source_shows_any_more_is_not_looked_for_among_the_new_ones),
 		bench_test(what_is_in_service_is_not_brought_back),
 		bench_test(a_restore_of_what_registered_itself_leaves_its_registration_alone),
 		bench_test(a_cancelled_restore_leaves_it_out_of_service),
