@@ -75,9 +75,3 @@ int directory_clear_override(
 		struct directory *d, const char *service, const char *id, uint64_t *ret_revision);
 const struct override *directory_find_override(
 		const struct directory *d, const char *service, const char *id);
-
-/* Whom to tell about one endpoint: the source that the endpoint is taken from; for one that no
- * source shows (any more), the first of the service that takes registrations. NULL when there is
- * none that runs. What ret_wanted points to lives as long as the configuration. */
-struct source *directory_endpoint_source(struct directory *d, const char *service, const char *id,
-		struct usher_wanted *ret_wanted);

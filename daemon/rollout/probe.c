@@ -16,20 +16,6 @@
 #include "http-call.h"
 #include "ownership.h"
 
-const char *probe_result_to_string(enum probe_result result)
-{
-	static const char *const names[] = {
-		[PROBE_UP] = "up",
-		[PROBE_REFUSED] = "refused",
-		[PROBE_TIMEOUT] = "timeout",
-		[PROBE_UNREACHABLE] = "unreachable",
-		[PROBE_HTTP_STATUS] = "http_status",
-		[PROBE_FAULT] = "fault",
-	};
-
-	return (size_t) result < ELEMENTS(names) ? names[result] : NULL;
-}
-
 static enum probe_result result_of(int r)
 {
 	switch (-r) {

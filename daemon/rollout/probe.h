@@ -17,7 +17,6 @@ enum probe_result {
 	PROBE_HTTP_STATUS, /* it answered something else */
 	PROBE_FAULT,       /* TLS, nonsense, or our own: see the text */
 };
-const char *probe_result_to_string(enum probe_result result);
 
 struct probe_target {
 	const char *address;

@@ -39,16 +39,6 @@ static const struct {
 	[PROBLEM_STORE_FAILED] = { "store_failed", "The disk does not take the record", 503 },
 };
 
-const char *problem_code(enum problem problem)
-{
-	return problems[problem].code;
-}
-
-unsigned problem_status(enum problem problem)
-{
-	return problems[problem].status;
-}
-
 static struct MHD_Response *problem_new(
 		const struct request *q, enum problem problem, const char *detail)
 {

@@ -30,9 +30,6 @@ enum problem {
 	PROBLEM_MAX,
 };
 
-const char *problem_code(enum problem problem);
-unsigned problem_status(enum problem problem);
-
 /* Answer with it. Returns 0. */
 __attribute__((format(printf, 3, 4))) int respond_problem(
 		struct request *q, enum problem problem, const char *format, ...);
