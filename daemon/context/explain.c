@@ -204,6 +204,7 @@ static void explain_choice(struct explaining *x)
 		e->pick.stage = instance->plugin->name;
 		return;
 	}
+	assert((size_t) position < x->work.count);
 	e->pick.result = PICK_OK;
 	e->pick.stage = NULL;
 	e->pick.endpoint = x->work.candidates[position];
