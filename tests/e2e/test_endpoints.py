@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from usher import endpoint, wait_until
+from usher import endpoint, replace_file, wait_until
 
 
 def feed(daemon, name="catalog"):
@@ -97,8 +97,7 @@ def kubernetes(usherd):
                                                "sources": [{"source": "files", "port": "http"}]}}})
 
     def write(*slices):
-        path = daemon.endpoints
-        path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(slices)}))
+        replace_file(daemon.endpoints, json.dumps({"apiVersion": "v1", "kind": "List", "items": list(slices)}))
         return daemon
 
     return daemon, write
