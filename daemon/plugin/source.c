@@ -33,6 +33,7 @@ struct delivery {
 	struct observation *offered;
 	uint64_t confirmed_usec;
 	struct failure *failed;
+	bool alone; /* other services of the source do not fail */
 };
 
 static void note_contact(struct source *source, uint64_t observed_usec)
@@ -83,15 +84,30 @@ static void deliver(struct usher_source *shared, struct delivery *delivery)
 		source = shared->core;
 	}
 	if (source && delivery->failed) {
-		note_failure(source, delivery->failed);
+		if (!delivery->alone)
+			note_failure(source, delivery->failed);
 		source->events->failed(source->userdata, source, service, delivery->failed->code,
 				delivery->failed->text);
 	}
 }
 
+/* Under the lock: whether some service does not fail. What one service lacks, such as a name that
+ * the registry does not know, says nothing of the source. */
+static bool any_succeeds(const struct usher_source *shared)
+{
+	for (size_t i = 0; i < shared->newest->count; i++) {
+		const struct said *said = shared->newest->said[i];
+
+		if (!said->failing && said_last_offer(said))
+			return true;
+	}
+	return false;
+}
+
 /* Under the lock: take the news of up to DELIVERIES_A_TURN services. */
 static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 {
+	bool alone = shared->newest && any_succeeds(shared);
 	size_t count = 0;
 
 	while (shared->queue && count < DELIVERIES_A_TURN) {
@@ -105,6 +121,7 @@ static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 			.offered = take(said->offered),
 			.confirmed_usec = said->confirmed_usec,
 			.failed = take(said->failed),
+			.alone = alone,
 		};
 		said->confirmed_usec = 0;
 		if (deliveries[count - 1].offered) {

@@ -51,8 +51,8 @@ const struct plugin_instance *source_instance(const struct source *source);
 int source_want(struct source *source, const struct usher_wanted *wanted, size_t count);
 
 struct source_status {
-	enum source_state state; /* of the source as a whole: live when any answer was, failed when
-				    its last word was */
+	enum source_state state; /* of the source as a whole: failed when its last word was and no
+				    service of it does better */
 	uint64_t last_contact_usec; /* CLOCK_BOOTTIME of the last offer or confirm; 0: never */
 	uint64_t last_change_usec;  /* of the last offer that differed */
 	unsigned wanted;

@@ -453,6 +453,31 @@ static void a_failure_without_words_gets_the_systems(void **state)
 	assert_int_equal(status.state, SOURCE_FAILED);
 }
 
+static int offer_one_and_miss_the_other(struct fake *fake, struct usher_source *source)
+{
+	(void) fake;
+	(void) await_wanted(source);
+	(void) offer(source, "catalog", "a");
+	usher_source_fail(source, "nosuch", -ENOENT, NULL);
+	return await_stop(source);
+}
+
+static void a_service_that_the_source_lacks_does_not_make_the_source_fail(void **state)
+{
+	const struct usher_wanted wanted[] = { { .service = "catalog", .name = "catalog" },
+		{ .service = "nosuch", .name = "nosuch" } };
+	struct core *core = *state;
+	struct source_status status;
+
+	start(core, offer_one_and_miss_the_other);
+	assert_ok(source_want(core->source, wanted, 2));
+	await_lines(core, 2);
+	assert_line(core, 1, "failed nosuch ENOENT: No such file or directory");
+	source_get_status(core->source, &status);
+	assert_int_equal(status.state, SOURCE_LIVE);
+	assert_null(status.error);
+}
+
 static int offer_unwanted(struct fake *fake, struct usher_source *source)
 {
 	(void) await_wanted(source);
@@ -1069,6 +1094,7 @@ int main(void)
 		source_test(a_change_that_is_undone_before_the_core_looks_is_a_confirm),
 		source_test(what_was_said_arrives_in_its_order),
 		source_test(a_failure_without_words_gets_the_systems),
+		source_test(a_service_that_the_source_lacks_does_not_make_the_source_fail),
 		source_test(an_offer_that_nobody_wants_is_refused),
 		source_test(a_change_of_what_is_wanted_ends_the_wait),
 		source_test(an_answer_for_the_old_name_is_none_for_the_new),
