@@ -205,18 +205,28 @@ static void arm(struct http *http, bool busy)
 	(void) sd_event_source_set_enabled(http->later, SD_EVENT_ONESHOT);
 }
 
+static void rest_on(struct http *http)
+{
+	(void) sd_event_source_set_time_relative(http->rested, HTTP_REST_USEC);
+	(void) sd_event_source_set_enabled(http->rested, SD_EVENT_ONESHOT);
+}
+
 /* A connection that closes at once: libmicrohttpd, which could not accept, tries again only after
- * one has closed. */
+ * one has closed, and only in the run that follows. */
 static void nudge(struct http *http)
 {
 	static const struct sockaddr nobody = { .sa_family = AF_UNIX };
 	int fd;
 
-	if (http->connections == 0)
+	if (http->connections == 0) {
+		http_run_soon(http);
 		return;
+	}
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
+	if (fd < 0) {
+		rest_on(http);
 		return;
+	}
 	http->nudging = true;
 	(void) MHD_add_connection(http->daemon, fd, &nobody, sizeof(nobody));
 	http->nudging = false;
@@ -239,8 +249,7 @@ static void rest(struct http *http)
 	/* Alone, it would try without a pause. */
 	if (http->connections == 0)
 		(void) sd_event_source_set_enabled(http->ready, SD_EVENT_OFF);
-	(void) sd_event_source_set_time_relative(http->rested, HTTP_REST_USEC);
-	(void) sd_event_source_set_enabled(http->rested, SD_EVENT_ONESHOT);
+	rest_on(http);
 }
 
 static int spare_descriptor(void)

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/resource.h>
 
+#include "clock.h"
 #include "http.h"
 #include "listen.h"
 #include "request.h"
@@ -223,6 +224,40 @@ static void the_admins_get_in_when_descriptors_are_short_and_all_others_later(vo
 	serving_settle(&serving);
 }
 
+/* Turn the loop over several of the rests that a door takes between its tries. */
+static void outlast_some_rests(void)
+{
+	uint64_t until_usec = clock_boot_usec() + 3 * HTTP_REST_USEC;
+
+	while (clock_boot_usec() < until_usec)
+		serving_turn(&serving);
+}
+
+static void who_waits_gets_in_however_long_descriptors_were_short(void **state)
+{
+	struct rlimit before;
+	int inside, consumer, first, last;
+
+	(void) state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 96, before.rlim_max }), 0);
+	inside = client_connect(serving.consumer);
+	assert_has(client_call(&serving, inside, "GET", "/healthz", "", ""), "alive");
+	consumer = client_connect(serving.consumer);
+	client_send(consumer, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n");
+	first = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	last = use_up();
+	outlast_some_rests();
+	assert_int_equal(recv(consumer, (char[1]){}, 1, MSG_DONTWAIT), -1);
+
+	give_back(first, last);
+	client_read_until(&serving, consumer, "alive");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	(void) close(inside);
+	(void) close(consumer);
+	serving_settle(&serving);
+}
+
 static void one_connection_too_many_is_told_so(void **state)
 {
 	static int fds[HTTP_ADMIN_MAX + 1];
@@ -381,6 +416,7 @@ int main(void)
 		T(a_reload_that_fails_leaves_who_may_come_in_as_it_was),
 		T(the_http_door_shows_only_itself),
 		T(the_admins_get_in_when_descriptors_are_short_and_all_others_later),
+		T(who_waits_gets_in_however_long_descriptors_were_short),
 		T(one_connection_too_many_is_told_so),
 		T(a_body_that_is_far_too_large_is_not_read),
 		T(a_body_without_an_end_is_cut_off),
