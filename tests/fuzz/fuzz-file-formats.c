@@ -1,5 +1,5 @@
-/* Whatever a file holds: reading it in each of the formats of the plug-in file, and editing what is in
- * usher's own, neither crashes nor leaks. */
+/* Whatever a file holds: reading it in each of the formats of the plug-in file, and editing what is
+ * in usher's own, neither crashes nor leaks. */
 
 #include <stdlib.h>
 #include <string.h>
