@@ -120,6 +120,7 @@ static int run(const char *config_path)
 	/* What a source parses is large and soon over. Left alone, glibc learns from the first such
 	 * block to take the next ones from the heap of the source's thread, where any small block
 	 * that outlives them keeps all of it: hundreds of MB for a file that says 10. */
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet */
 	(void) mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	r = daemon_new(config_path, &d, &err);
 	if (r < 0) {

@@ -155,7 +155,7 @@ static int authority_split(const char *text, char *ret_address, const char **ret
 int usher_authority_parse(const char *text, uint16_t default_port, char *ret_address,
 		uint16_t *ret_port, struct usher_error *reterr)
 {
-	char address[USHER_TEXT_MAX];
+	char address[USHER_TEXT_MAX] = "";
 	uint16_t port = default_port;
 	const char *port_text = NULL;
 	int r;

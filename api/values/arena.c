@@ -1,12 +1,13 @@
 #include "arena.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
 #define BLOCK_FIRST  4096
-#define BLOCK_MAX    (1024u * 1024)
-#define BLOCK_MAPPED ((size_t) 256 * 1024)
+#define BLOCK_MAX    (1024ul * 1024)
+#define BLOCK_MAPPED (256ul * 1024)
 
 struct arena_block {
 	struct arena_block *next;
@@ -20,12 +21,14 @@ static struct arena_block *block_new(size_t size)
 {
 	struct arena_block *block;
 
+	assert(size >= sizeof(*block));
 	if (size < BLOCK_MAPPED) {
 		block = malloc(size);
 		if (block)
 			block->mapped = 0;
 		return block;
 	}
+	/* cppcheck-suppress invalidFunctionArg ; without a file mmap(2) asks for -1 */
 	block = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (block == MAP_FAILED)
 		return NULL;

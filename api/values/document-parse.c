@@ -151,7 +151,7 @@ static int on_open(struct builder *b, const yaml_event_t *event, enum usher_node
 static int compare_keys(const void *a, const void *b, void *node)
 {
 	const struct usher_node *map = node;
-	uint32_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
+	size_t x = *(const uint32_t *) a, y = *(const uint32_t *) b;
 	int order = strcmp(map->items[2 * x]->text, map->items[2 * y]->text);
 
 	return order ? order : (x > y) - (x < y);
@@ -166,8 +166,8 @@ static int sort_keys(struct builder *b, struct usher_node *map)
 		map->order[i] = i;
 	qsort_r(map->order, map->count, sizeof(*map->order), compare_keys, map);
 	for (uint32_t i = 1; i < map->count; i++) {
-		const struct usher_node *first = map->items[2 * map->order[i - 1]];
-		const struct usher_node *second = map->items[2 * map->order[i]];
+		const struct usher_node *first = map->items[2 * (size_t) map->order[i - 1]];
+		const struct usher_node *second = map->items[2 * (size_t) map->order[i]];
 
 		if (strcmp(first->text, second->text) == 0)
 			return usher_node_error(b->reterr, second, -EBADMSG,
@@ -290,8 +290,9 @@ int usher_document_parse(const char *name, const char *text, size_t size,
 	int r;
 
 	if (size > USHER_DOCUMENT_SIZE_MAX)
-		return usher_error_set(reterr, -E2BIG, "%s: %zu bytes are more than the %u allowed",
-				name, size, USHER_DOCUMENT_SIZE_MAX);
+		return usher_error_set(reterr, -E2BIG,
+				"%s: %zu bytes are more than the %zu allowed", name, size,
+				USHER_DOCUMENT_SIZE_MAX);
 	r = document_new(name, &b.document);
 	if (r < 0)
 		return usher_error_set(reterr, r, "%s: out of memory", name);
@@ -363,7 +364,7 @@ static int read_unchanged(
 		return usher_error_set(reterr, -EINVAL, "%s: not a regular file", path);
 	if (before.st_size > (off_t) USHER_DOCUMENT_SIZE_MAX)
 		return usher_error_set(reterr, -E2BIG,
-				"%s: %lld bytes are more than the %u allowed", path,
+				"%s: %lld bytes are more than the %zu allowed", path,
 				(long long) before.st_size, USHER_DOCUMENT_SIZE_MAX);
 	r = read_all(fd, (size_t) before.st_size, ret, ret_size);
 	if (r < 0)

@@ -96,8 +96,8 @@ const char *usher_duration_format(uint64_t usec, char *ret)
 	size_t length = 0;
 
 	if (usec == 0)
-		return strcpy(ret, "0s");
-	for (size_t i = 0; i < sizeof(duration_units) / sizeof(*duration_units) && usec > 0; i++) {
+		return memcpy(ret, "0s", sizeof("0s"));
+	for (size_t i = 0; i < sizeof(duration_units) / sizeof(*duration_units); i++) {
 		const struct unit *unit = &duration_units[i];
 
 		if (usec < unit->factor)

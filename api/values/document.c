@@ -107,7 +107,7 @@ const struct usher_node *usher_node_get(const struct usher_node *n, const char *
 	high = n->count;
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		uint32_t pair = n->order[middle];
+		size_t pair = n->order[middle];
 		int order = strcmp(key, n->items[2 * pair]->text);
 
 		if (order == 0)
@@ -133,7 +133,7 @@ static bool children_at(const struct usher_node *a, const struct usher_node *b, 
 		const struct usher_node **ret_a, const struct usher_node **ret_b)
 {
 	if (a->kind == USHER_NODE_MAP) {
-		uint32_t x = a->order[i], y = b->order[i];
+		size_t x = a->order[i], y = b->order[i];
 
 		*ret_a = a->items[2 * x + 1];
 		*ret_b = b->items[2 * y + 1];

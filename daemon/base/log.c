@@ -43,8 +43,8 @@ int log_priority(void)
  * journal. */
 static bool stderr_is_journal(void)
 {
-	const char *stream = getenv(
-			"JOURNAL_STREAM"); /* NOLINT(concurrency-mt-unsafe): nobody sets it */
+	/* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it */
+	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
 	struct stat st;
 	char *end;

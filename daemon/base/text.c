@@ -33,7 +33,7 @@ static bool text_reserve(struct text *text, size_t more)
 	if (text->failed)
 		return false;
 	wanted = text->length + more + 1;
-	if (wanted <= text->capacity)
+	if (text->data && wanted <= text->capacity)
 		return true;
 	grown = text->capacity + text->capacity / 2 + 128;
 	if (grown < wanted)

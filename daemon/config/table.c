@@ -57,7 +57,7 @@ static int unknown_key(const struct config_row *rows, const struct usher_node *m
 {
 	const char *words[ROWS_MAX + 1] = {};
 
-	for (size_t w = 0; rows[w].key && w < ROWS_MAX; w++)
+	for (size_t w = 0; w < ROWS_MAX && rows[w].key; w++)
 		words[w] = rows[w].key;
 	return place_unknown_key(reterr, map, i, words);
 }
@@ -160,7 +160,7 @@ int config_row_read(const struct config_row *row, const struct usher_node *n, vo
 	case ROW_ITEMS:
 		break;
 	}
-	assert(!"a row that is not one value");
+	assert(false); /* a row that is not one value */
 	return -EINVAL;
 }
 

@@ -380,6 +380,7 @@ static int start_signals(struct daemon *d)
 		{ SIGHUP, daemon_on_hangup },
 	};
 	sigset_t mask;
+	int r;
 
 	(void) signal(SIGPIPE, SIG_IGN);
 	(void) signal(SIGCHLD, SIG_DFL); /* ignored, as some parents leave it, nobody could wait */
@@ -387,12 +388,11 @@ static int start_signals(struct daemon *d)
 	for (size_t i = 0; i < ELEMENTS(handlers); i++)
 		(void) sigaddset(&mask, handlers[i].signal);
 	(void) sigaddset(&mask, SIGCHLD);
-	if (sigprocmask(SIG_BLOCK, &mask, NULL) < 0)
-		return -errno;
+	r = pthread_sigmask(SIG_BLOCK, &mask, NULL); /* threads are started later and inherit it */
+	if (r > 0)
+		return -r;
 	for (size_t i = 0; i < ELEMENTS(handlers); i++) {
-		int r = sd_event_add_signal(
-				d->event, NULL, handlers[i].signal, handlers[i].handler, d);
-
+		r = sd_event_add_signal(d->event, NULL, handlers[i].signal, handlers[i].handler, d);
 		if (r < 0)
 			return r;
 	}

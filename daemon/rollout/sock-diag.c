@@ -16,6 +16,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,17 +166,29 @@ static struct place *find_places(struct sock_diag_target *targets, size_t count,
 
 /* ---- the request ---- */
 
+/* The kernel's struct inet_diag_hostcond without its addresses, of which a condition on a port has
+ * none; nothing may follow that type. */
+struct port_condition {
+	uint8_t family;
+	uint8_t prefix_len;
+	int port;
+};
+static_assert(sizeof(struct port_condition) == sizeof(struct inet_diag_hostcond),
+		"as the kernel reads it");
+static_assert(offsetof(struct port_condition, port) == offsetof(struct inet_diag_hostcond, port),
+		"as the kernel reads it");
+
 /* One condition on a port and, where it holds, a jump to the end, which accepts. Where the last one
  * does not hold, it jumps beyond the end, which refuses. */
 struct condition {
 	struct inet_diag_bc_op op;
-	struct inet_diag_hostcond host;
+	struct port_condition host;
 	struct inet_diag_bc_op accept;
 };
 
 static struct condition condition_on(unsigned char code, uint16_t port, size_t left)
 {
-	const size_t own = sizeof(struct inet_diag_bc_op) + sizeof(struct inet_diag_hostcond);
+	const size_t own = sizeof(struct inet_diag_bc_op) + sizeof(struct port_condition);
 
 	return (struct condition){
 		.op = { .code = code, .yes = (unsigned char) own, .no = sizeof(struct condition) },

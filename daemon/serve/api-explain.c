@@ -1,5 +1,6 @@
 /* GET /v1/services/{s}/explain: a pick, told stage by stage. */
 
+#include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
 
@@ -40,6 +41,7 @@ static void render_stage(struct text *text, const struct explanation *e, size_t 
 	else
 		text_add_string(text, "null");
 	text_add_string(text, ", \"left\": [");
+	assert(stage->left_count == 0 || e->pick.snapshot);
 	for (size_t k = 0; k < stage->left_count; k++) {
 		render_comma(text, &comma);
 		text_add_string(text, "{\"id\": ");
@@ -56,6 +58,7 @@ static void render_choice(struct text *text, const struct explanation *e)
 {
 	const struct pick *pick = &e->pick;
 
+	assert(pick->result != PICK_OK || pick->snapshot);
 	text_add_string(text, "], \"selector\": ");
 	text_add_json(text, e->selector);
 	text_add_format(text, ", \"candidates\": %zu, \"choice\": ", e->candidate_count);

@@ -69,8 +69,8 @@ static int answer_pick(struct request *q, struct context *context, const struct 
 		response = render_pick(context, pick, told);
 		if (!response)
 			return -ENOMEM;
-		answers_put(&s->answers, pick->snapshot->serial, pick->endpoint,
-				topic->told_serial, response);
+		answers_put(&s->answers, pick->snapshot->serial, pick->endpoint, topic->told_serial,
+				response);
 	}
 	return respond_with(q, MHD_HTTP_OK, response);
 }

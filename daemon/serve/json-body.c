@@ -173,7 +173,7 @@ static int read_word(struct reader *r, char *ret, size_t size)
 
 static int read_texts(struct reader *r, const struct field *field, void *ret)
 {
-	const char *item;
+	const char *item = NULL;
 	int error;
 
 	if (!take_char(r, '['))
@@ -228,8 +228,8 @@ static bool fits(enum field_type type, char c)
 static int read_value(struct reader *r, const struct field *field, unsigned index, void *ret,
 		fields_given *given)
 {
-	const char *value;
-	char word[32];
+	const char *value = NULL;
+	char word[32] = "";
 	int error;
 
 	skip_blanks(r);
@@ -262,7 +262,7 @@ static int read_member(struct reader *r, const struct field *fields, void *ret, 
 		fields_given *given)
 {
 	const struct field *field = NULL;
-	const char *name;
+	const char *name = NULL;
 	uint32_t before = *seen;
 	unsigned index;
 	int error;

@@ -237,7 +237,7 @@ static int parse_tcp(const char *text, struct sockaddr_storage *ret, socklen_t *
 
 int listen_tcp(const char *text, int *ret_fd, struct usher_error *reterr)
 {
-	struct sockaddr_storage address;
+	struct sockaddr_storage address = {};
 	autoclose int fd = -1;
 	socklen_t length = 0;
 	int r;

@@ -92,7 +92,7 @@ struct consumer *peer_consumer(struct peer *peer, const char *name)
 static bool user_name(uid_t uid, char *ret, size_t size)
 {
 	cleanup(fclosep) FILE *file = fopen("/etc/passwd", "re");
-	struct passwd entry, *found = NULL;
+	struct passwd entry = {}, *found = NULL;
 	char buffer[1024];
 
 	if (!file)

@@ -140,7 +140,7 @@ int state_dir_init(struct state_dir *dir, const char *path, struct usher_error *
 {
 	autofree char *copy = strdup(path);
 	bool fresh;
-	int fd;
+	int fd = -1;
 	int r;
 
 	if (!copy)
@@ -170,7 +170,7 @@ int state_dir_refresh(struct state_dir *dir, struct usher_error *reterr)
 	char path[STATE_DIR_NAME_MAX];
 	struct stat st;
 	bool fresh;
-	int fd;
+	int fd = -1;
 	int r;
 
 	(void) snprintf(path, sizeof(path), "%s/lock", dir->path);

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define USHER_DOCUMENT_SIZE_MAX  (64u * 1024 * 1024) /* bytes of text */
+#define USHER_DOCUMENT_SIZE_MAX  ((size_t) 64 * 1024 * 1024) /* bytes of text */
 #define USHER_DOCUMENT_DEPTH_MAX 64
 #define USHER_DOCUMENT_NODES_MAX 8000000
 

@@ -52,6 +52,7 @@ enum usher_option_flags {
 	USHER_SECRET = 1u << 1, /* never logged, never shown */
 };
 
+/* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): the order is the ABI's */
 struct usher_option {
 	const char *name; /* NULL ends the table */
 	enum usher_option_type type;

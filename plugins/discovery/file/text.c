@@ -135,7 +135,7 @@ int file_text_read(const char *path, struct file_text *ret, struct usher_error *
 		return r;
 	if (before.size > (uint64_t) USHER_DOCUMENT_SIZE_MAX)
 		return usher_error_set(reterr, -EFBIG,
-				"%s: has %llu bytes, more than the %u that usher reads", path,
+				"%s: has %llu bytes, more than the %zu that usher reads", path,
 				(unsigned long long) before.size, USHER_DOCUMENT_SIZE_MAX);
 
 	bytes = malloc((size_t) before.size + 1);
