@@ -124,8 +124,10 @@ static int run(const char *config_path)
 	(void) mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	r = daemon_new(config_path, &d, &err);
 	if (r < 0) {
+		cleanup(notify_freep) struct notify *notify = notify_new();
+
 		log_error(NULL, "Cannot start: %s", usher_error_text(&err, r));
-		notify_status(usher_error_text(&err, r));
+		notify_status(notify, usher_error_text(&err, r));
 		return EXIT_FAILURE;
 	}
 	r = daemon_run(d);

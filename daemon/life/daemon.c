@@ -42,6 +42,7 @@ struct daemon {
 	uint64_t loaded_wall_usec;
 	char *reload_error;
 	char status[STATUS_TEXT_MAX]; /* as systemd knows it */
+	struct notify *notify;
 
 	sd_event *event;
 	sd_event_source *tick; /* readiness and STATUS= */
@@ -93,7 +94,7 @@ static void set_status(struct daemon *d, const char *status)
 	if (strncmp(d->status, status, sizeof(d->status) - 1) == 0)
 		return;
 	(void) snprintf(d->status, sizeof(d->status), "%s", status);
-	notify_status(d->status);
+	notify_status(d->notify, d->status);
 }
 
 static void update_status(struct daemon *d, const struct readiness *readiness)
@@ -116,7 +117,7 @@ static void become_ready(struct daemon *d, const struct readiness *readiness)
 	else
 		log_info(NULL, "Ready: %u services have their first answer", readiness->total);
 	update_status(d, readiness);
-	notify_ready(d->status);
+	notify_ready(d->notify, d->status);
 }
 
 /* Level-triggered: looks at how things are, whatever woke it. */
@@ -129,9 +130,10 @@ static void look_around(struct daemon *d)
 	if (d->state == DAEMON_STARTING && readiness.ready)
 		become_ready(d, &readiness);
 	else if (d->state == DAEMON_STARTING)
-		notify_extend_timeout(EXTEND_BY_USEC);
+		notify_extend_timeout(d->notify, EXTEND_BY_USEC);
 	if (d->state != DAEMON_STOPPING && d->state != DAEMON_RELOADING)
 		update_status(d, &readiness);
+	notify_again(d->notify);
 	if (readiness.next_usec < next)
 		next = readiness.next_usec;
 	(void) sd_event_source_set_time(d->tick, next);
@@ -168,8 +170,8 @@ static void daemon_on_reload_begun(void *userdata)
 	if (d->state != DAEMON_READY)
 		return;
 	d->state = DAEMON_RELOADING;
-	notify_reloading();
-	notify_extend_timeout(EXTEND_BY_USEC);
+	notify_reloading(d->notify);
+	notify_extend_timeout(d->notify, EXTEND_BY_USEC);
 }
 
 static int check_unchangeable(
@@ -240,7 +242,7 @@ static void daemon_on_reload_ended(void *userdata, int r, const char *reason)
 	d->state = DAEMON_READY;
 	readiness_judge(d->directory, d->started_usec, clock_boot_usec(), &readiness);
 	update_status(d, &readiness);
-	notify_ready(d->status);
+	notify_ready(d->notify, d->status);
 }
 
 static const struct reload_events daemon_reload_events = {
@@ -330,9 +332,10 @@ static int daemon_on_terminate(
 		return sd_event_exit(d->event, 0);
 	d->state = DAEMON_STOPPING;
 	running = rollout_running(d->rollout);
-	notify_stopping(running > 0 ? "Stopping; drains that run go on after the next start"
+	notify_stopping(d->notify,
+			running > 0 ? "Stopping; drains that run go on after the next start"
 				    : "Stopping");
-	notify_extend_timeout(EXTEND_BY_USEC);
+	notify_extend_timeout(d->notify, EXTEND_BY_USEC);
 	if (running > 0)
 		log_notice(NULL,
 				"Stopping with %zu drains running: they are on disk and go on after the next start",
@@ -511,6 +514,7 @@ int daemon_new(const char *config_path, struct daemon **ret, struct usher_error 
 	if (!d)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	d->started_usec = clock_boot_usec();
+	d->notify = notify_new();
 	d->config_path = strdup(config_path);
 	r = d->config_path ? daemon_start(d, reterr)
 			   : usher_error_set(reterr, -ENOMEM, "out of memory");
@@ -539,6 +543,7 @@ static void daemon_release(struct daemon *d)
 	sd_event_source_disable_unref(d->tick);
 	sd_event_unref(d->event);
 	config_unref(d->config);
+	d->notify = notify_free(d->notify);
 	free(d->reload_error);
 	free(d->config_path);
 }
