@@ -1,4 +1,4 @@
-# The libraries of DESIGN: found once, used by target name.
+# The libraries: found once, used by target name.
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
