@@ -302,6 +302,15 @@ static void registry_act(struct operation *op)
 		operation_note(op, "registry", false, "source %s does not run", source_words(op));
 		return;
 	}
+	if (wish.what == SOURCE_ADD && feed->state != SOURCE_LIVE) {
+		/* Added to what has gone, it would be all that there is. */
+		act_failed(&op->registry);
+		operation_note(op, "registry", false,
+				"source %s is not added to while it cannot be read: %s",
+				source_words(op),
+				feed->error ? feed->error : "it has not answered yet");
+		return;
+	}
 	registry_ask(op, feed, &wish);
 }
 

@@ -437,13 +437,45 @@ static void an_absent_endpoint_is_removed_already_and_has_no_state(void **state)
 	assert_string_equal(read_file(s, s->path), ONE);
 }
 
+static void of_a_file_that_is_not_there_nobody_says_that_something_was_removed(void **state)
+{
+	struct scene *s = *state;
+	struct usher_error err = { 0 };
+
+	assert_errno(registration_remove(&s->plugin, &catalog, "a", &err), EIO);
+	assert_non_null(strstr(
+			err.text, "is not there, so nobody can tell whether a is registered"));
+	assert_errno(registration_set_state(&s->plugin, &catalog, "a", USHER_ADMIN_DRAINING, &err),
+			EIO);
+	assert_int_equal(count_entries(s->folder), 0);
+}
+
+static void *put_back(void *path)
+{
+	(void) nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+	write_file(path, ONE);
+	return NULL;
+}
+
+static void a_file_that_is_away_for_a_moment_is_waited_for(void **state)
+{
+	struct scene *s = *state;
+	struct usher_endpoint e = endpoint_c();
+	pthread_t editor;
+
+	assert_int_equal(pthread_create(&editor, NULL, put_back, s->path), 0);
+	assert_ok(registration_add(&s->plugin, &catalog, &e, NULL));
+	assert_int_equal(pthread_join(editor, NULL), 0);
+	assert_non_null(strstr(read_file(s, s->path), "{id: a, address: 10.0.0.5, port: 1}"));
+	assert_non_null(strstr(read_file(s, s->path), JSON_C));
+}
+
 static void a_file_that_is_not_there_is_made(void **state)
 {
 	struct scene *s = *state;
 	struct usher_endpoint e = endpoint_c();
 	struct stat st;
 
-	assert_ok(registration_remove(&s->plugin, &catalog, "c", NULL));
 	assert_ok(registration_add(&s->plugin, &catalog, &e, NULL));
 	assert_string_equal(read_file(s, s->path), "services:\n  catalog:\n    - " LINE_C "\n");
 	assert_int_equal(stat(s->path, &st), 0);
@@ -724,6 +756,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCENE(each_change_leaves_the_other_lines_alone),
 		SCENE(an_absent_endpoint_is_removed_already_and_has_no_state),
+		SCENE(of_a_file_that_is_not_there_nobody_says_that_something_was_removed),
+		SCENE(a_file_that_is_away_for_a_moment_is_waited_for),
 		SCENE(a_file_that_is_not_there_is_made),
 		SCENE(in_a_folder_the_file_that_names_the_service_is_changed),
 		SCENE(a_broken_file_that_may_hold_the_service_stops_the_change),

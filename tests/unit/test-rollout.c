@@ -627,6 +627,27 @@ static void a_restore_registers_what_was_drained(void **state)
 	assert_ptr_equal(bench_restore("catalog-a"), record);
 }
 
+static void nothing_is_added_to_a_registry_that_cannot_be_read(void **state)
+{
+	const struct drain_record *record;
+	const struct evidence *told;
+
+	(void) state;
+	(void) drain_to_the_end("catalog-a");
+	bench.feed.state = SOURCE_FAILED;
+	bench.feed.error = (char *) (uintptr_t) "the file is gone";
+	record = bench_restore("catalog-a");
+	bench_until(bench_at(record, STEP_REGISTER) &&
+			(told = step_record_find(drain_record_current(record), "registry")));
+	assert_non_null(strstr(told->text, "while it cannot be read: the file is gone"));
+	assert_int_equal(bench.asked[SOURCE_ADD], 0);
+	bench.feed.state = SOURCE_LIVE;
+	bench.feed.error = NULL;
+	bench_until(bench_finished(record));
+	assert_int_equal(record->state, DRAIN_DONE);
+	assert_int_equal(bench.asked[SOURCE_ADD], 1);
+}
+
 static void a_restore_probes_until_the_instance_answers(void **state)
 {
 	const struct drain_record *record;
@@ -1006,6 +1027,7 @@ int main(void)
 		bench_test(a_hundred_quick_drains_and_cancels_leave_it_ready_and_registered),
 		bench_test(cancelling_twice_is_once_and_cancelling_the_finished_is_refused),
 		bench_test(a_restore_registers_what_was_drained),
+		bench_test(nothing_is_added_to_a_registry_that_cannot_be_read),
 		bench_test(a_restore_probes_until_the_instance_answers),
 		bench_test(a_restore_that_is_never_observed_fails_and_stays_out),
 		bench_test(a_ramp_grows_the_share_in_small_steps),

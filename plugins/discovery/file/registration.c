@@ -21,6 +21,7 @@
 
 #define NEW_FILE       "registered.yaml" /* in a folder, for services that no file names */
 #define TRIES_MAX      5                 /* when others change the file at the same time */
+#define TRIES_PATIENT  3                 /* of them for a file that an editor is replacing */
 #define RETRY_NAP_NSEC 50000000L
 #define EMPTY_YAML     "services: {}\n"
 #define EMPTY_JSON     "{\"services\": {}}\n"
@@ -389,17 +390,23 @@ static int edit_target(const struct change *c, const struct target *t, struct ed
 			c->service);
 }
 
-static int change_once(const struct change *c, struct usher_error *reterr)
+/* patient: a file that is not there may be about to come. */
+static int change_once(const struct change *c, bool patient, struct usher_error *reterr)
 {
 	cleanup(target_done) struct target t = { .folder_lock = -1, .file_lock = -1 };
 	const struct catalog_service *service;
 	struct edit_text edited = { 0 };
 	int r = find_target(c, &t, reterr);
 
-	if (r > 0 && !(t.is_new && c->kind != CHANGE_ADD))
+	if (r > 0 && t.is_new && patient)
+		return usher_error_set(reterr, -EAGAIN, "%s: is not there", t.path);
+	if (r > 0 && t.is_new && c->kind != CHANGE_ADD)
+		return usher_error_set(reterr, -EIO,
+				"%s: is not there, so nobody can tell whether %s is registered; whoever "
+				"writes it must bring it back",
+				t.path, c->id);
+	if (r > 0)
 		r = read_target(c, &t, reterr);
-	else if (r > 0)
-		r = 0;
 	if (r < 0)
 		return r;
 	if (c->kind != CHANGE_ADD && !t.list)
@@ -439,7 +446,7 @@ static int change(const struct change *c, struct usher_error *reterr)
 		const struct timespec nap = { .tv_nsec = i * RETRY_NAP_NSEC };
 
 		(void) nanosleep(&nap, NULL);
-		r = change_once(c, reterr);
+		r = change_once(c, i < TRIES_PATIENT, reterr);
 	}
 	return r;
 }
