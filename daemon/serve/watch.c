@@ -238,6 +238,7 @@ static void watch_place(struct watch *w, struct topic *topic, uint64_t revision)
 int watch_start(struct request *q, struct context *context, uint64_t revision)
 {
 	struct server *s = q->server;
+	struct freshness freshness;
 	struct consumer *consumer;
 	struct topic *topic;
 	struct watch *w;
@@ -263,8 +264,11 @@ int watch_start(struct request *q, struct context *context, uint64_t revision)
 						  consumer_name(consumer), CONSUMER_INTERESTS_MAX)
 				: r;
 	}
-	if (!topic->watches)
+	if (!topic->watches) {
+		context_freshness(context, q->now_usec, &freshness);
+		topic->bookmark_state = freshness.state; /* the first line tells it */
 		topic->bookmark_due_usec = q->now_usec + bookmark_interval(s, topic);
+	}
 	watch_place(w, topic, revision);
 	arm_bookmarks(s, topic->bookmark_due_usec);
 	return stream_start(&w->stream, &watch_kind, q);

@@ -180,6 +180,20 @@ static void a_change_of_state_is_told_at_once(void **state)
 	(void) close(fd);
 }
 
+static void what_the_first_line_told_is_not_told_again(void **state)
+{
+	int fd;
+
+	(void) state;
+	fake_publish(catalog, ready, 2);
+	fd = watch("");
+	client_read_until(&serving, fd, "]}\n");
+	fake_directory.events->renewed(fake_directory.userdata, catalog);
+	serving_settle(&serving);
+	assert_int_equal(recv(fd, (char[1]){}, 1, MSG_DONTWAIT), -1);
+	(void) close(fd);
+}
+
 /* Publish until the daemon has had to drop updates for a watcher that reads nothing. */
 static void publish_much(void)
 {
@@ -401,6 +415,7 @@ int main(void)
 		T(an_unknown_revision_gets_the_whole_list),
 		T(bookmarks_renew_the_age_within_a_third_of_max_age),
 		T(a_change_of_state_is_told_at_once),
+		T(what_the_first_line_told_is_not_told_again),
 		T(who_does_not_read_gets_a_resync_and_the_newest),
 		T(who_does_not_read_does_not_hold_up_others),
 		T(who_hangs_up_is_noticed_at_once),
