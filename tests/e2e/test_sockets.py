@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import tempfile
 
 import pytest
 
@@ -111,6 +112,28 @@ def test_a_folder_that_cannot_be_written_is_named(usherd):
     daemon.start(wait=False)
     assert daemon.wait_end() == 1
     assert f"{blocker}/usher.sock" in daemon.log_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a mount namespace, and to become somebody else")
+def test_selinux_is_named_where_it_enforces():
+    with tempfile.TemporaryDirectory() as folder:
+        # Nobody may read here, and write nowhere but into the state.
+        os.chmod(folder, 0o755)
+        state = os.path.join(folder, "state")
+        os.mkdir(state)
+        os.chown(state, 65534, 65534)
+        config = os.path.join(folder, "usher.yaml")
+        with open(config, "w") as file:
+            file.write(f"state_dir: {state}\nplugin_dirs: [{folder}]\napi:\n  consumer: {{socket: {folder}/usher.sock}}\n"
+                       f"  admin: {{socket: {state}/admin.sock}}\n")
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c",
+             "mount -t tmpfs tmpfs /sys/fs && mkdir /sys/fs/selinux && echo 1 >/sys/fs/selinux/enforce && "
+             'exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"', "sh", str(USHERD), "--config", config],
+            capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1, done.stderr
+        assert f"{folder}/usher.sock" in done.stderr
+        assert "SELinux is enforcing" in done.stderr
 
 
 def test_a_group_that_is_not_there_is_named(usherd):
