@@ -7,7 +7,7 @@ import tempfile
 
 import pytest
 
-from usher import USHERD, endpoint, wait_until
+from usher import PLUGINS, USHERD, endpoint, wait_until
 
 CATALOG = {"services": {"catalog": {}}}
 ONE = {"catalog": [endpoint("catalog-a", 8081)]}
@@ -124,7 +124,7 @@ def test_selinux_is_named_where_it_enforces():
         os.chown(state, 65534, 65534)
         config = os.path.join(folder, "usher.yaml")
         with open(config, "w") as file:
-            file.write(f"state_dir: {state}\nplugin_dirs: [{folder}]\napi:\n  consumer: {{socket: {folder}/usher.sock}}\n"
+            file.write(f"state_dir: {state}\nplugin_dirs: [{PLUGINS}]\napi:\n  consumer: {{socket: {folder}/usher.sock}}\n"
                        f"  admin: {{socket: {state}/admin.sock}}\n")
         done = subprocess.run(
             ["unshare", "-m", "sh", "-c",
