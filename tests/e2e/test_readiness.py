@@ -49,7 +49,7 @@ def test_a_source_that_is_down_at_the_start_is_found_later(usherd):
 def test_before_the_first_answer_a_consumer_is_told_so(usherd):
     daemon = usherd({"services": {"catalog": {"startup_timeout": "60s"}}})
     daemon.start(wait=False)
-    wait_until("the socket is there", daemon.socket.exists)
+    wait_until("the socket is there", daemon.answers)
     answer = wait_until("it answers", lambda: daemon.pick())
     assert answer.status == 503
     assert answer.json["code"] in ("source_unknown", "source_failed")
@@ -81,7 +81,7 @@ def test_the_next_source_stands_in_for_one_that_fails(usherd):
     })
     daemon.write_endpoints({"catalog": ONE})
     daemon.start(wait=False)
-    wait_until("it is served before the time is used up", lambda: daemon.socket.exists() and daemon.pick().status == 200,
+    wait_until("it is served before the time is used up", lambda: daemon.answers() and daemon.pick().status == 200,
                deadline=20)
 
 
@@ -95,7 +95,7 @@ def test_a_union_is_not_published_before_each_of_its_sources_has_answered(usherd
     })
     daemon.write_endpoints({"catalog": ONE})
     daemon.start(wait=False)
-    wait_until("the first source has answered", lambda: daemon.socket.exists() and
+    wait_until("the first source has answered", lambda: daemon.answers() and
                daemon.get("/v1/services/catalog")["feeds"][0]["state"] == "live")
     assert daemon.pick().status == 503
     daemon.write_endpoints({"catalog": [endpoint("b", 8082)]}, path=second)

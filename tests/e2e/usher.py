@@ -231,6 +231,11 @@ class Usherd:
 
     # ---- the API ----
 
+    def answers(self):
+        """Whether somebody listens on the consumer socket, while a start is not waited for."""
+        with socket.socket(socket.AF_UNIX) as s:
+            return s.connect_ex(str(self.socket)) == 0
+
     def call(self, method, path, body=None, admin=False, headers=None, timeout=DEADLINE):
         connection = UnixConnection(self.admin if admin else self.socket, timeout)
         try:
