@@ -298,7 +298,12 @@ class Usherd:
         return wait_until(f"{drain_id} is finished", finished, deadline)
 
     def wait_listed(self, ids, service="catalog", deadline=DEADLINE):
-        return wait_until(f"{service} lists {sorted(ids)}", lambda: set(self.listed(service)) == set(ids), deadline)
+        """An answer that is not there yet is waited for, too."""
+        def is_listed():
+            answer = self.call("GET", f"/v1/services/{service}/endpoints")
+            return answer.status == 200 and {e["id"] for e in answer.json["endpoints"]} == set(ids)
+
+        return wait_until(f"{service} lists {sorted(ids)}", is_listed, deadline)
 
     # ---- the CLI ----
 
