@@ -79,6 +79,29 @@ int usher_admin_state_from_string(const char *text, enum usher_admin_state *ret)
 	return -EINVAL;
 }
 
+static const char *const health_names[] = {
+	[USHER_HEALTH_UNKNOWN] = "unknown",
+	[USHER_HEALTH_UP] = "up",
+	[USHER_HEALTH_DEGRADED] = "degraded",
+	[USHER_HEALTH_DOWN] = "down",
+	[USHER_HEALTH_EJECTED] = "ejected",
+};
+
+const char *usher_health_to_string(enum usher_health health)
+{
+	return health_names[health];
+}
+
+int usher_health_from_string(const char *text, enum usher_health *ret)
+{
+	for (size_t i = 0; i < sizeof(health_names) / sizeof(*health_names); i++)
+		if (strcmp(text, health_names[i]) == 0) {
+			*ret = (enum usher_health) i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 int usher_weight_parse(const char *text, uint32_t *ret)
 {
 	size_t length = strlen(text);

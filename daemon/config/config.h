@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <usher/document.h>
+#include <usher/endpoint.h>
 #include <usher/error.h>
 
 #define CONFIG_NAME_MAX     253 /* bytes of a service, source or node name */
@@ -67,6 +68,102 @@ struct stage_config {
 	 * look past it, and nothing but a stage may have it. */
 	struct plugin_use use;
 	enum empty_policy on_empty;
+};
+
+/* ---- health ---- */
+
+enum check_kind {
+	CHECK_NONE,
+	CHECK_HTTP,
+	CHECK_TCP,
+	CHECK_GRPC, /* grpc.health.v1 over HTTP/2 */
+	CHECK_EXEC
+};
+
+struct status_range {
+	unsigned short first, last; /* both belong to it */
+};
+
+/* How an endpoint is asked. Texts are NULL where they are not given. */
+struct check_config {
+	enum check_kind kind;
+	uint16_t port;    /* 0: the endpoint's */
+	char *port_label; /* the metadata that says the port, where an endpoint has it */
+
+	/* http */
+	char *path, *path_label;     /* path_label: as port_label */
+	char *method;                /* GET, HEAD, OPTIONS or POST */
+	char *host;                  /* of the header; NULL: the endpoint's address and port */
+	struct status_range *expect; /* what counts as up; 200 when not given */
+	size_t expect_count;
+	struct status_range *degraded; /* what counts as degraded */
+	size_t degraded_count;
+	char *match_text;    /* must be in the first CHECK_BODY_MAX bytes of the body */
+	char *match_pointer; /* JSON pointer (RFC 6901) ... */
+	char *match_value;   /* ... to a text, number or boolean that reads like this */
+	bool keep_alive;     /* http, tcp: use a connection again */
+
+	/* tcp */
+	char *send, *expect_text; /* texts with escapes resolved; expect_text must begin the answer
+				   */
+
+	/* grpc */
+	char *grpc_service; /* NULL: the whole server, as "" */
+
+	/* http, grpc */
+	bool tls; /* also where the endpoint is `secure`, unless tls_off */
+	bool tls_off;
+	bool tls_verify;
+	char *tls_ca;          /* file; NULL: the system's */
+	char *tls_server_name; /* for SNI and verification; NULL: the host header's name or the
+				  address */
+
+	/* exec: NULL-terminated argument vector, no shell; {address} and the like as in hooks */
+	char **command;
+};
+
+#define CHECK_BODY_MAX 65536
+
+enum down_policy {
+	DOWN_FAIL,
+	DOWN_PANIC
+};
+
+/* Signals from what consumers report; Envoy's outlier detection. */
+struct outlier_config {
+	bool enabled;
+	unsigned consecutive; /* failures in a row that eject; 0: not judged */
+	double failure_share; /* of the calls in one interval, above which one ejects; 1: not judged
+			       */
+	unsigned minimum_calls; /* in one interval, for the share to mean something */
+	uint64_t interval_usec;
+	unsigned minimum_endpoints; /* with fewer in the service nobody is ejected */
+	double max_ejected; /* share of the service's endpoints, rounded down but at least 1; checks
+			       are not bound by it */
+	uint64_t ejection_usec; /* the first time; each time in a row that much longer */
+	uint64_t max_ejection_usec;
+};
+
+struct health_config {
+	struct check_config check;
+	uint64_t interval_usec, timeout_usec;
+	uint64_t interval_down_usec; /* while it is not up; 0: interval */
+	double jitter;               /* share of the interval */
+	unsigned rise, fall;
+	enum usher_health initial; /* unknown, up or down */
+	unsigned flap_changes; /* this many changes of state within flap_window damp; 0: never */
+	uint64_t flap_window_usec;
+	uint64_t flap_hold_usec; /* how long a damped one must agree with itself to be believed */
+	enum down_policy on_all_down;
+	double panic_threshold; /* with panic: below this share of usable ones all are used; 0: only
+				   when none is usable */
+	struct outlier_config outlier;
+};
+
+/* The daemon's one prober. */
+struct prober_config {
+	unsigned max_rate; /* probes a second over all services; 0: as many as they ask for */
+	unsigned threads;
 };
 
 enum drain_order {
@@ -144,6 +241,7 @@ struct service_config {
 	struct stage_config *stages;
 	size_t stage_count;
 	struct plugin_use select;
+	struct health_config health;
 	struct drain_config drain;
 	struct restore_config restore;
 	const struct usher_node *place; /* where it is declared; NULL in defaults */
@@ -162,6 +260,7 @@ struct config {
 	char **plugin_dirs; /* NULL-terminated */
 	struct source_config *sources;
 	size_t source_count;
+	struct prober_config prober;
 	struct service_config defaults;
 	bool lazy_allow;
 	unsigned lazy_limit;

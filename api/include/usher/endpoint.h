@@ -35,6 +35,18 @@ enum usher_admin_state {
 const char *usher_admin_state_to_string(enum usher_admin_state state);
 int usher_admin_state_from_string(const char *text, enum usher_admin_state *ret); /* EINVAL */
 
+/* What was observed of an endpoint, by checks and by reports of calls. */
+enum usher_health {
+	USHER_HEALTH_UNKNOWN = 0, /* not known yet */
+	USHER_HEALTH_UP = 1,
+	USHER_HEALTH_DEGRADED = 2, /* up, but better left alone while others will do */
+	USHER_HEALTH_DOWN = 3,     /* checks fail */
+	USHER_HEALTH_EJECTED = 4,  /* checks do not fail, but calls do: out for a while */
+};
+
+const char *usher_health_to_string(enum usher_health health);           /* "unknown", "up", ... */
+int usher_health_from_string(const char *text, enum usher_health *ret); /* EINVAL */
+
 /* Never grows within a major of the ABI, for it stands in arrays. */
 struct usher_label {
 	const char *name;

@@ -14,9 +14,13 @@
  * only where `size` covers it; a size of 0 stands for the struct as it was in N.0.
  *
  *   1.0  options, discovery, registration, stage, selector
+ *   1.1  view and request say more (health, open requests, who asks, its headers); a stage may
+ * weigh, tell what it did, and say per instance whether it looks at the request; a selector may
+ * learn from reports, in slots that the host keeps
  */
 
 #include <stdarg.h>
+#include <strings.h>
 #include <usher/document.h>
 #include <usher/endpoint.h>
 #include <usher/error.h>
@@ -27,7 +31,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 #define USHER_ABI_MAJOR 1
-#define USHER_ABI_MINOR 0
+#define USHER_ABI_MINOR 1
 
 /* ---- options ---- */
 
@@ -177,16 +181,76 @@ struct usher_request {
 	uint64_t random; /* fresh for every request */
 	uint64_t cursor; /* one more for every pick of the service, from a random start */
 	uint64_t now_usec;
+	/* since 1.1 */
+	const char *consumer; /* who asks: the name it gave itself, or that of its program */
+	const char *last;     /* the id that this consumer was given last, for a stage with
+				 USHER_STAGE_LAST */
+	const struct usher_label *headers; /* of the request that the endpoint is for, as far as the
+					      consumer passed them on; in no order */
+	size_t header_count;
 };
 
+/* The value of the first header of that name, in any case of letters, or NULL. */
+static inline const char *usher_request_header(
+		const struct usher_request *request, const char *name)
+{
+	for (size_t i = 0; request && i < request->header_count; i++)
+		if (strcasecmp(request->headers[i].name, name) == 0)
+			return request->headers[i].value;
+	return NULL;
+}
+
+/* Effective weights are in thousandths, so that a ramp can give a part of a weight of 1. */
+#define USHER_WEIGHT_UNIT 1000
+
 /* What is being chosen from: immutable while a stage or selector looks at it. A candidate is an
- * index into endpoints. */
+ * index into endpoints, and so into each array; what the host does not know is NULL. */
 struct usher_view {
 	size_t size;
 	const struct usher_endpoints *endpoints;
-	const uint32_t *weights; /* effective weight of each endpoint: its own, scaled by a ramp; 0:
-				    no new traffic */
+	const uint32_t *weights; /* effective weight of each endpoint: its own times
+				    USHER_WEIGHT_UNIT, scaled by ramps; 0: no new traffic */
 	const char *zone;        /* of this node; NULL: unknown */
+	/* since 1.1 */
+	const char *service;
+	const char *node;            /* the name of this node */
+	const uint8_t *health;       /* enum usher_health; NULL: the service has no checks */
+	const uint8_t *admin_states; /* enum usher_admin_state: what is in force, the source's or a
+					drain's, whichever is further out */
+	const uint8_t *ranks;        /* of the source it is taken from, among the service's: 0 is
+					the first */
+	const uint64_t *since_usec;  /* since when it may be used without interruption: it came,
+					recovered or was restored; 0: since before usher looked */
+	const uint32_t *active;      /* requests that are open at it, as far as is known */
+	const void *slots;           /* the selector's, slot_size bytes for each endpoint */
+	double panic_threshold; /* on_all_down: panic: below this share of usable candidates all are
+				   used, and at none usable in any case; negative: on_all_down: fail
+				 */
+	uint64_t now_usec;
+};
+
+enum usher_stage_flags {
+	USHER_STAGE_WHOLE = 1u << 0,  /* judges the service as a whole, so it may not stand behind
+					 a stage that looks at the request */
+	USHER_STAGE_STRICT = 1u << 1, /* on_empty is fail where nobody says it */
+	USHER_STAGE_HEALTH = 1u << 2, /* reads the health: of no use to a service without checks */
+	USHER_STAGE_WEIGHS = 1u << 3, /* changes weights: of no use before a selector that ignores
+					 them */
+	USHER_STAGE_EXCLUDES =
+			1u << 4,    /* sees to what the request excludes, in place of the host */
+	USHER_STAGE_LAST = 1u << 5, /* reads request->last */
+};
+
+/* One run of a stage. */
+struct usher_pass {
+	size_t size;
+	const struct usher_view *view;
+	const struct usher_request *request; /* NULL in the shared part of the chain */
+	uint32_t *weights;   /* those of the view, to be changed in place; NULL outside the shared
+				part */
+	uint64_t again_usec; /* written by the stage: when its result changes by itself; 0: not */
+	bool panic; /* written by the stage: it let through what it should not, for too little would
+		       have been left */
 };
 
 struct usher_stage {
@@ -201,7 +265,45 @@ struct usher_stage {
 	void (*explain)(const void *instance, const struct usher_view *view,
 			const struct usher_request *request, uint32_t candidate, char *ret_text,
 			size_t size);
+	/* since 1.1 */
+	unsigned flags; /* enum usher_stage_flags */
+	/* Whether this instance looks at the request; NULL: looks_at_request says it for all. */
+	bool (*needs_request)(const void *instance);
+	/* In place of filter, for a stage that does more than drop. As pure as that. */
+	size_t (*run)(const void *instance, struct usher_pass *pass, uint32_t *candidates,
+			size_t count);
+	/* What it did as a whole, where numbers do not say it: "zone east has 20% of the capacity
+	 * for 50% of the traffic: 44% goes elsewhere"; leaves ret_text empty where there is nothing
+	 * to say. candidates are those that came in, `kept` of them stayed. */
+	void (*tell)(const void *instance, const struct usher_pass *pass,
+			const uint32_t *candidates, size_t count, size_t kept, char *ret_text,
+			size_t size);
 };
+
+enum usher_selector_flags {
+	USHER_SELECTOR_IGNORES_WEIGHTS = 1u << 0, /* but for weight 0 */
+	/* pick gets prepared also where a stage has looked at the request: the candidates are then
+	 * some of those of prepare, in the same order. */
+	USHER_SELECTOR_SUBSETS = 1u << 1,
+};
+
+enum usher_outcome {
+	USHER_OUTCOME_OK,
+	USHER_OUTCOME_ERROR,   /* answered, but with an error of the server */
+	USHER_OUTCOME_FAILED,  /* no answer: refused, reset, unreachable */
+	USHER_OUTCOME_TIMEOUT, /* no answer in time */
+};
+
+/* How calls to an endpoint went, as a consumer says. */
+struct usher_report {
+	size_t size;
+	enum usher_outcome outcome;
+	uint32_t count;        /* of calls, at least 1 */
+	uint64_t latency_usec; /* of one of them; 0: not told */
+	uint64_t now_usec;
+};
+
+#define USHER_SLOT_MAX 64 /* bytes */
 
 struct usher_selector {
 	size_t size;
@@ -220,6 +322,13 @@ struct usher_selector {
 	/* The long-run share of candidates[position], 0..1, for explain. */
 	double (*share)(const void *instance, const struct usher_view *view,
 			const uint32_t *candidates, size_t count, size_t position);
+	/* since 1.1 */
+	unsigned flags; /* enum usher_selector_flags */
+	/* Bytes that the host keeps for each endpoint as long as it is there (by id and uid), zeros
+	 * at first; USHER_SLOT_MAX at most. */
+	size_t slot_size;
+	/* Learn from a report, in the endpoint's slot. As pure as pick. */
+	void (*report)(const void *instance, void *slot, const struct usher_report *report);
 };
 
 /* ---- the plug-in ---- */
