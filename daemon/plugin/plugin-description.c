@@ -6,6 +6,37 @@
 
 #include "ownership.h"
 
+/* What ABI 1.0 has fixed stays where it is. */
+static_assert(STAGE_SIZE_1_0 == 4 * sizeof(void *), "usher_stage of ABI 1.0");
+static_assert(SELECTOR_SIZE_1_0 == 5 * sizeof(void *), "usher_selector of ABI 1.0");
+static_assert(offsetof(struct usher_view, service) == 4 * sizeof(void *), "usher_view of ABI 1.0");
+static_assert(offsetof(struct usher_request, consumer) == 7 * sizeof(void *) + 3 * sizeof(uint64_t),
+		"usher_request of ABI 1.0");
+static_assert(sizeof(struct usher_discovery) == 2 * sizeof(void *), "usher_discovery of ABI 1.0");
+static_assert(sizeof(struct usher_registration) == 5 * sizeof(void *),
+		"usher_registration of ABI 1.0");
+static_assert(sizeof(struct usher_option) == 7 * sizeof(void *) + 2 * sizeof(int64_t),
+		"usher_option of ABI 1.0");
+static_assert(offsetof(struct usher_plugin, selector) == 13 * sizeof(void *),
+		"usher_plugin of ABI 1.0");
+
+/* A struct of the ABI: its name, and its bytes in 1.0 and in this usherd's minor. */
+struct abi_struct {
+	const char *name;
+	size_t first, now;
+};
+
+static const struct abi_struct abi_plugin = { "usher_plugin", sizeof(struct usher_plugin),
+	sizeof(struct usher_plugin) };
+static const struct abi_struct abi_discovery = { "usher_discovery", sizeof(struct usher_discovery),
+	sizeof(struct usher_discovery) };
+static const struct abi_struct abi_registration = { "usher_registration",
+	sizeof(struct usher_registration), sizeof(struct usher_registration) };
+static const struct abi_struct abi_stage = { "usher_stage", STAGE_SIZE_1_0,
+	sizeof(struct usher_stage) };
+static const struct abi_struct abi_selector = { "usher_selector", SELECTOR_SIZE_1_0,
+	sizeof(struct usher_selector) };
+
 /* One bit of the options' types; more types come with a newer minor, which is refused before. */
 static size_t field_size(enum usher_option_type type)
 {
@@ -92,25 +123,30 @@ static int check_options(const struct usher_plugin *plugin, struct usher_error *
 }
 
 /* Copy what the plug-in's struct covers; the rest of *ret is zero already. */
-static int copy_sized(void *ret, size_t full, const void *said, const char *what,
+static int copy_sized(void *ret, const struct abi_struct *what, const void *said, uint32_t minor,
 		struct usher_error *reterr)
 {
-	size_t size = 0;
+	size_t size = 0, most = minor == 0 ? what->first : what->now;
 
 	memcpy(&size, said, sizeof(size));
-	if (size > full)
+	if (size > most)
 		return usher_error_set(reterr, -EINVAL,
 				"says ABI %u.%u, but its struct %s has %zu bytes; there it has %zu",
-				USHER_ABI_MAJOR, USHER_ABI_MINOR, what, size, full);
+				USHER_ABI_MAJOR, minor, what->name, size, most);
 	if (size != 0 && size < sizeof(size))
 		return usher_error_set(reterr, -EINVAL,
-				"its struct %s has %zu bytes: too few to say "
-				"so",
-				what, size);
-	memcpy(ret, said, size == 0 ? full : size);
-	memcpy(ret, &full, sizeof(full));
+				"its struct %s has %zu bytes: too few to say so", what->name, size);
+	memcpy(ret, said, size == 0 ? what->first : size);
+	memcpy(ret, &what->now, sizeof(what->now));
 	return 0;
 }
+
+/* More flags come with a newer minor, which is refused before. */
+#define STAGE_FLAGS                                                                \
+	((unsigned) (USHER_STAGE_WHOLE | USHER_STAGE_STRICT | USHER_STAGE_HEALTH | \
+			USHER_STAGE_WEIGHS | USHER_STAGE_EXCLUDES | USHER_STAGE_LAST))
+#define SELECTOR_FLAGS ((unsigned) (USHER_SELECTOR_IGNORES_WEIGHTS | USHER_SELECTOR_SUBSETS))
+#define UNKNOWN_FLAGS  "offers %s with the flags %#x, not all of which ABI %u.%u has"
 
 static int missing(struct usher_error *reterr, const char *facet, const char *member)
 {
@@ -124,8 +160,8 @@ static int read_discovery(const struct usher_plugin *plugin, struct plugin_descr
 
 	if (!plugin->discovery)
 		return 0;
-	r = copy_sized(&ret->discovery, sizeof(ret->discovery), plugin->discovery,
-			"usher_discovery", reterr);
+	r = copy_sized(&ret->discovery, &abi_discovery, plugin->discovery, plugin->abi_minor,
+			reterr);
 	if (r < 0)
 		return r;
 	if (!ret->discovery.run)
@@ -145,8 +181,8 @@ static int read_registration(const struct usher_plugin *plugin, struct plugin_de
 	if (!plugin->discovery)
 		return usher_error_set(reterr, -EINVAL,
 				"offers registration without discovery, which it belongs to");
-	r = copy_sized(&ret->registration, sizeof(ret->registration), plugin->registration,
-			"usher_registration", reterr);
+	r = copy_sized(&ret->registration, &abi_registration, plugin->registration,
+			plugin->abi_minor, reterr);
 	if (r < 0)
 		return r;
 	if (!registration->add && !registration->renew && !registration->set_state &&
@@ -165,13 +201,16 @@ static int read_stage(const struct usher_plugin *plugin, struct plugin_descripti
 
 	if (!plugin->stage)
 		return 0;
-	r = copy_sized(&ret->stage, sizeof(ret->stage), plugin->stage, "usher_stage", reterr);
+	r = copy_sized(&ret->stage, &abi_stage, plugin->stage, plugin->abi_minor, reterr);
 	if (r < 0)
 		return r;
-	if (!ret->stage.filter)
+	if (!ret->stage.filter && !ret->stage.run)
 		return missing(reterr, "a stage", "filter");
 	if (!ret->stage.explain)
 		return missing(reterr, "a stage", "explain");
+	if (ret->stage.flags & ~STAGE_FLAGS)
+		return usher_error_set(reterr, -EINVAL, UNKNOWN_FLAGS, "a stage", ret->stage.flags,
+				USHER_ABI_MAJOR, USHER_ABI_MINOR);
 	ret->plugin.stage = &ret->stage;
 	return 0;
 }
@@ -183,8 +222,7 @@ static int read_selector(const struct usher_plugin *plugin, struct plugin_descri
 
 	if (!plugin->selector)
 		return 0;
-	r = copy_sized(&ret->selector, sizeof(ret->selector), plugin->selector, "usher_selector",
-			reterr);
+	r = copy_sized(&ret->selector, &abi_selector, plugin->selector, plugin->abi_minor, reterr);
 	if (r < 0)
 		return r;
 	if (!ret->selector.pick)
@@ -194,6 +232,17 @@ static int read_selector(const struct usher_plugin *plugin, struct plugin_descri
 	if (ret->selector.prepare && !ret->selector.release)
 		return usher_error_set(reterr, -EINVAL,
 				"offers a selector with the function prepare and without release");
+	if (ret->selector.flags & ~SELECTOR_FLAGS)
+		return usher_error_set(reterr, -EINVAL, UNKNOWN_FLAGS, "a selector",
+				ret->selector.flags, USHER_ABI_MAJOR, USHER_ABI_MINOR);
+	if (ret->selector.slot_size > USHER_SLOT_MAX)
+		return usher_error_set(reterr, -EINVAL,
+				"asks for slots of %zu bytes an endpoint; the most is %d",
+				ret->selector.slot_size, USHER_SLOT_MAX);
+	if (ret->selector.report && ret->selector.slot_size == 0)
+		return usher_error_set(reterr, -EINVAL,
+				"offers a selector with the function report and without slots to "
+				"learn in");
 	ret->plugin.selector = &ret->selector;
 	return 0;
 }
@@ -262,7 +311,7 @@ int plugin_description_read(const struct usher_plugin *said, const char *file_na
 	r = check_identity(said, file_name, abi, reterr);
 	if (r < 0)
 		return r;
-	r = copy_sized(&whole, sizeof(whole), said, "usher_plugin", reterr);
+	r = copy_sized(&whole, &abi_plugin, said, said->abi_minor, reterr);
 	if (r < 0)
 		return r;
 	r = check_options(&whole, reterr);

@@ -13,6 +13,10 @@
 #define PLUGIN_OPTIONS_MAX  256                         /* rows of one table */
 #define PLUGIN_INSTANCE_MAX ((size_t) 16 * 1024 * 1024) /* bytes of one instance */
 
+/* Bytes that the structs which have grown since had in ABI 1.0. */
+#define STAGE_SIZE_1_0    offsetof(struct usher_stage, flags)
+#define SELECTOR_SIZE_1_0 offsetof(struct usher_selector, flags)
+
 struct plugin_description {
 	struct usher_plugin plugin; /* its facets point to the copies below, or are NULL */
 	struct usher_discovery discovery;

@@ -59,10 +59,34 @@ static bool read_text(const struct elf_data *data, uint64_t address, const char 
 	return !pointer || *ret;
 }
 
-/* A struct of functions: copy what its size covers, and read each pointer after the first `plain`
- * bytes anew. */
-static bool read_functions(
-		const struct elf_data *data, uint64_t address, size_t plain, void *ret, size_t full)
+/* Where a facet's pointer stands in the plug-in, and where the facet goes in the preview. */
+struct facet_place {
+	size_t member;
+	size_t at;
+	size_t plain;                /* bytes before its first function */
+	size_t first, full;          /* bytes in ABI 1.0, and today */
+	size_t numbers, numbers_end; /* what is no function among them, from and to before */
+};
+
+#define FACET(facet, first_function, first_size, ...)                                       \
+	{                                                                                   \
+		offsetof(struct usher_plugin, facet), offsetof(struct preview, facet),      \
+				offsetof(struct usher_##facet, first_function), first_size, \
+				sizeof(struct usher_##facet), __VA_ARGS__                   \
+	}
+
+static const struct facet_place facet_places[] = {
+	FACET(discovery, run, sizeof(struct usher_discovery), 0, 0),
+	FACET(registration, add, sizeof(struct usher_registration), 0, 0),
+	FACET(stage, filter, STAGE_SIZE_1_0, offsetof(struct usher_stage, flags),
+			offsetof(struct usher_stage, needs_request)),
+	FACET(selector, prepare, SELECTOR_SIZE_1_0, offsetof(struct usher_selector, flags),
+			offsetof(struct usher_selector, report)),
+};
+
+/* A struct of functions: copy what its size covers, and read each pointer anew. */
+static bool read_functions(const struct elf_data *data, uint64_t address,
+		const struct facet_place *place, void *ret)
 {
 	const void *found;
 	size_t size;
@@ -71,46 +95,28 @@ static bool read_functions(
 	if (!found)
 		return false;
 	memcpy(&size, found, sizeof(size));
-	if (size > full || (size > 0 && size < plain)) {
+	if (size > place->full || (size > 0 && size < place->plain)) {
 		memcpy(ret, &size, sizeof(size)); /* to be refused for it */
 		return true;
 	}
-	found = elf_data_at(data, address, size ? size : full);
+	if (size == 0)
+		size = place->first;
+	found = elf_data_at(data, address, size);
 	if (!found)
 		return false;
-	memcpy(ret, found, size ? size : full);
-	for (size_t at = plain; at + sizeof(void *) <= (size ? size : full); at += sizeof(void *)) {
+	memcpy(ret, found, size);
+	for (size_t at = place->plain; at + sizeof(void *) <= size; at += sizeof(void *)) {
 		const void *pointer;
 		uint64_t target;
 
+		if (at >= place->numbers && at < place->numbers_end)
+			continue;
 		if (!read_pointer(data, address + at, &pointer, &target))
 			return false;
 		memcpy((char *) ret + at, &pointer, sizeof(pointer));
 	}
 	return true;
 }
-
-/* Where a facet's pointer stands in the plug-in, and where the facet goes in the preview. */
-struct facet_place {
-	size_t member;
-	size_t at;
-	size_t plain; /* bytes before its first function */
-	size_t full;
-};
-
-#define FACET(facet, first)                                                            \
-	{                                                                              \
-		offsetof(struct usher_plugin, facet), offsetof(struct preview, facet), \
-				offsetof(struct usher_##facet, first),                 \
-				sizeof(struct usher_##facet)                           \
-	}
-
-static const struct facet_place facet_places[] = {
-	FACET(discovery, run),
-	FACET(registration, add),
-	FACET(stage, filter),
-	FACET(selector, prepare),
-};
 
 static bool read_facet(const struct elf_data *data, uint64_t plugin,
 		const struct facet_place *place, struct preview *ret)
@@ -122,8 +128,7 @@ static bool read_facet(const struct elf_data *data, uint64_t plugin,
 		return false;
 	if (facet) {
 		facet = (char *) ret + place->at;
-		if (!read_functions(data, target, place->plain, (char *) ret + place->at,
-				    place->full))
+		if (!read_functions(data, target, place, (char *) ret + place->at))
 			return false;
 	}
 	memcpy((char *) &ret->plugin + place->member, &facet, sizeof(facet));

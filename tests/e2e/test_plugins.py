@@ -56,7 +56,7 @@ def test_it_is_a_source_and_a_stage(usherd, sample, tmp_path):
     everyone = {e["id"]: e for e in daemon.get("/v1/services/catalog/endpoints?all=true")["endpoints"]}
     assert everyone["10.0.0.2:9000"]["left_out"] == {"stage": "sample", "reason": "port 9000 is not below 1024"}
     about = plugin(daemon, "sample")
-    assert about["loaded"] and about["version"] == "0.3" and about["abi"] == "1.0"
+    assert about["loaded"] and about["version"] == "0.3" and about["abi"] == "1.1"
     assert sorted(about["facets"]) == ["discovery", "stage"]
     assert [o["name"] for o in about["options"]] == ["endpoints", "below"]
     assert "offered to 1 services" in daemon.log_text()
@@ -110,7 +110,7 @@ def break_abi(content):
 
 
 BROKEN = {
-    "abi": ("sample.so", break_abi, 0o644, "built for plug-in ABI 2.0, this usherd offers 1.0"),
+    "abi": ("sample.so", break_abi, 0o644, "built for plug-in ABI 2.1, this usherd offers 1.1"),
     "name": ("other.so", lambda c: c, 0o644, 'calls itself "sample", but its file is called other.so'),
     "constant": ("sample.so", lambda c: c.replace(b"usher_plugin\0", b"usher_plugim\0"), 0o644,
                  "does not export the constant usher_plugin"),

@@ -294,17 +294,32 @@ static void an_empty_file_is_refused(void **state)
 	assert_refused(f, in(f, "empty.so"), "is no ELF file");
 }
 
+/* Where the last of what is loaded ends in the file. */
+static size_t loaded_end(const unsigned char *bytes)
+{
+	ElfW(Ehdr) header;
+	size_t end = 0;
+
+	memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_phnum; i++) {
+		ElfW(Phdr) segment;
+
+		memcpy(&segment, bytes + header.e_phoff + i * sizeof(segment), sizeof(segment));
+		if (segment.p_type == PT_LOAD && segment.p_offset + segment.p_filesz > end)
+			end = segment.p_offset + segment.p_filesz;
+	}
+	return end;
+}
+
 static void a_file_cut_short_is_refused_wherever_it_was_cut(void **state)
 {
 	struct folder *f = *state;
 	const char *path = copy(f, "complete");
 	autofree unsigned char *bytes = NULL;
-	size_t size = read_file(path, &bytes);
-	ElfW(Ehdr) header;
+	size_t size = read_file(path, &bytes), end = loaded_end(bytes);
 
-	memcpy(&header, bytes, sizeof(header));
-	/* The section headers come last and are nobody's business. */
-	for (size_t cut = header.e_shoff / 2; cut > sizeof(header); cut -= 61) {
+	/* What is not loaded comes last and is nobody's business. */
+	for (size_t cut = end - 1; cut > sizeof(ElfW(Ehdr)); cut -= 61) {
 		struct usher_error err = {};
 
 		assert_int_equal(truncate(path, (off_t) cut), 0);
@@ -360,7 +375,7 @@ static void another_major_is_refused_with_both_numbers(void **state)
 
 	patch(path, note_offset(path) + (long) offsetof(struct usher_abi_note, major), &major,
 			sizeof(major));
-	assert_refused(f, path, "built for plug-in ABI 2.0, this usherd offers 1.0");
+	assert_refused(f, path, "built for plug-in ABI 2.1, this usherd offers 1.1");
 }
 
 static void a_newer_minor_is_refused_with_both_numbers(void **state)
@@ -371,7 +386,28 @@ static void a_newer_minor_is_refused_with_both_numbers(void **state)
 
 	patch(path, note_offset(path) + (long) offsetof(struct usher_abi_note, minor), &minor,
 			sizeof(minor));
-	assert_refused(f, path, "built for plug-in ABI 1.1, this usherd offers 1.0");
+	assert_refused(f, path, "built for plug-in ABI 1.2, this usherd offers 1.1");
+}
+
+static void one_of_the_oldest_minor_is_taken_and_lacks_what_came_later(void **state)
+{
+	const struct usher_plugin *plugin;
+	struct folder *f = *state;
+
+	(void) copy(f, "oldest");
+	load(f);
+	assert_ok(plugins_find(f->plugins, "oldest", &plugin, NULL));
+	assert_int_equal(plugin->abi_minor, 0);
+	assert_true(plugin->stage->looks_at_request);
+	assert_non_null(plugin->stage->filter);
+	assert_int_equal(plugin->stage->flags, 0);
+	assert_null(plugin->stage->needs_request);
+	assert_null(plugin->stage->run);
+	assert_null(plugin->stage->tell);
+	assert_non_null(plugin->selector->pick);
+	assert_int_equal(plugin->selector->flags, 0);
+	assert_int_equal(plugin->selector->slot_size, 0);
+	assert_null(plugin->selector->report);
 }
 
 static void a_note_of_another_size_is_refused(void **state)
@@ -403,7 +439,7 @@ static void a_function_that_no_usherd_has_is_named(void **state)
 	struct folder *f = *state;
 
 	assert_refused(f, copy(f, "undefined"),
-			"calls the function usher_source_teleport, which this usherd (plug-in ABI 1.0) "
+			"calls the function usher_source_teleport, which this usherd (plug-in ABI 1.1) "
 			"does not have");
 }
 
@@ -704,6 +740,7 @@ int main(void)
 		loader_test(a_library_of_somebody_else_is_refused),
 		loader_test(another_major_is_refused_with_both_numbers),
 		loader_test(a_newer_minor_is_refused_with_both_numbers),
+		loader_test(one_of_the_oldest_minor_is_taken_and_lacks_what_came_later),
 		loader_test(a_note_of_another_size_is_refused),
 		loader_test(a_missing_library_is_told_from_a_missing_file),
 		loader_test(a_function_that_no_usherd_has_is_named),

@@ -34,6 +34,42 @@ static void explain(const void *instance, const struct usher_view *view,
 	(void) snprintf(ret_text, size, "because");
 }
 
+static size_t run_stage(
+		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
+{
+	(void) instance;
+	(void) pass;
+	(void) candidates;
+	return count;
+}
+
+static ssize_t pick(const void *instance, const void *prepared, const struct usher_view *view,
+		const struct usher_request *request, const uint32_t *candidates, size_t count)
+{
+	(void) instance;
+	(void) prepared;
+	(void) view;
+	(void) request;
+	(void) candidates;
+	return (ssize_t) count - 1;
+}
+
+static double share(const void *instance, const struct usher_view *view, const uint32_t *candidates,
+		size_t count, size_t position)
+{
+	(void) instance;
+	(void) view;
+	(void) candidates;
+	return position + 1 == count;
+}
+
+static void report(const void *instance, void *slot, const struct usher_report *report)
+{
+	(void) instance;
+	(void) slot;
+	(void) report;
+}
+
 static const struct usher_discovery discovery = { .size = sizeof(discovery), .run = run };
 
 struct instance {
@@ -116,7 +152,68 @@ static void a_longer_struct_of_the_same_abi_is_a_contradiction(void **state)
 	(void) state;
 	plugin.discovery = &longer;
 	assert_refused(&plugin,
-			"says ABI 1.0, but its struct usher_discovery has 24 bytes; there it has 16");
+			"says ABI 1.1, but its struct usher_discovery has 24 bytes; there it has 16");
+}
+
+static void a_struct_that_is_longer_than_in_the_minor_it_names_is_a_contradiction(void **state)
+{
+	static const struct elf_abi oldest = { USHER_ABI_MAJOR, 0 };
+	const struct usher_stage stage = {
+		.size = sizeof(stage), .filter = filter, .explain = explain
+	};
+	struct plugin_description description;
+	struct usher_plugin plugin = plugin_new();
+	struct usher_error err = {};
+
+	(void) state;
+	plugin.abi_minor = 0;
+	plugin.stage = &stage;
+	assert_errno(plugin_description_read(&plugin, "some", &oldest, &description, &err), EINVAL);
+	assert_string_equal(err.text,
+			"says ABI 1.0, but its struct usher_stage has 64 bytes; there it has 32");
+}
+
+static void a_stage_may_run_in_place_of_filtering(void **state)
+{
+	const struct usher_stage stage = {
+		.size = sizeof(stage), .run = run_stage, .explain = explain
+	};
+	struct plugin_description description;
+	struct usher_plugin plugin = plugin_new();
+
+	(void) state;
+	plugin.stage = &stage;
+	assert_ok(plugin_description_read(&plugin, "some", &abi, &description, NULL));
+	assert_ptr_equal(description.stage.run, run_stage);
+	assert_null(description.stage.filter);
+}
+
+static void flags_and_slots_that_this_minor_does_not_have_are_refused(void **state)
+{
+	const struct usher_stage stage = {
+		.size = sizeof(stage), .filter = filter, .explain = explain, .flags = 1u << 20
+	};
+	struct usher_selector selector = { .size = sizeof(selector),
+		.pick = pick,
+		.share = share,
+		.slot_size = USHER_SLOT_MAX + 8 };
+	struct usher_plugin plugin = plugin_new();
+
+	(void) state;
+	plugin.stage = &stage;
+	assert_refused(&plugin,
+			"offers a stage with the flags 0x100000, not all of which ABI 1.1 has");
+	plugin.stage = NULL;
+	plugin.selector = &selector;
+	assert_refused(&plugin, "asks for slots of 72 bytes an endpoint; the most is 64");
+	selector.slot_size = 0;
+	selector.report = report;
+	assert_refused(&plugin,
+			"offers a selector with the function report and without slots to learn in");
+	selector.slot_size = 8;
+	selector.flags = 1u << 9;
+	assert_refused(&plugin,
+			"offers a selector with the flags 0x200, not all of which ABI 1.1 has");
 }
 
 static void a_note_that_says_otherwise_is_a_contradiction(void **state)
@@ -126,7 +223,7 @@ static void a_note_that_says_otherwise_is_a_contradiction(void **state)
 	(void) state;
 	plugin.abi_minor = 4;
 	assert_refused(&plugin,
-			"contradicts itself: its note says ABI 1.0, its usher_plugin says 1.4");
+			"contradicts itself: its note says ABI 1.1, its usher_plugin says 1.4");
 }
 
 static void a_plug_in_that_offers_nothing_is_refused(void **state)
@@ -169,7 +266,7 @@ static void options_that_cannot_be_are_refused(void **state)
 				"its option odd lies at 3 in the instance, which is no place for 8 "
 				"bytes" },
 		{ { .name = "new", .type = (enum usher_option_type) 99 },
-				"its option new has the type 99, which ABI 1.0 does not have" },
+				"its option new has the type 99, which ABI 1.1 does not have" },
 		{ { .name = "which", .type = USHER_OPTION_CHOICE },
 				"its option which has nothing to choose from" },
 	};
@@ -220,6 +317,10 @@ int main(void)
 		cmocka_unit_test(a_shorter_facet_lacks_what_it_does_not_cover),
 		cmocka_unit_test(a_facet_without_a_size_is_as_long_as_in_1_0),
 		cmocka_unit_test(a_longer_struct_of_the_same_abi_is_a_contradiction),
+		cmocka_unit_test(
+				a_struct_that_is_longer_than_in_the_minor_it_names_is_a_contradiction),
+		cmocka_unit_test(a_stage_may_run_in_place_of_filtering),
+		cmocka_unit_test(flags_and_slots_that_this_minor_does_not_have_are_refused),
 		cmocka_unit_test(a_note_that_says_otherwise_is_a_contradiction),
 		cmocka_unit_test(a_plug_in_that_offers_nothing_is_refused),
 		cmocka_unit_test(incomplete_facets_are_named),
