@@ -20,6 +20,8 @@ struct attempt {
 	void *state; /* the engine's, for this attempt; NULL before start and after the end */
 	void *kept; /* the engine's, from one attempt of the probe to the next: a connection that is
 		       kept alive */
+	const char *phase; /* static, the engine's: what it is doing, for the verdict of a timeout:
+			      "connecting"; NULL before start */
 	uint64_t deadline_usec;
 	uint32_t connections, bytes_sent,
 			bytes_received; /* counted by the engine, for this attempt */

@@ -41,3 +41,12 @@ struct verdict {
 	char text[VERDICT_TEXT_MAX]; /* one line without control characters: "HTTP 503, expected
 					200" */
 };
+
+/* The text is cut to fit; what is no printable character of ASCII or UTF-8's becomes "." in it. */
+__attribute__((format(printf, 4, 5))) void verdict_set(struct verdict *verdict,
+		enum probe_reason reason, int code, const char *format, ...);
+
+/* From the errno (positive) of a system call that `doing` names: "cannot connect: Connection
+ * refused". Descriptors, memory, buffers and local ports that are used up are PROBE_LOCAL. */
+void verdict_set_errno(struct verdict *verdict, int error, const char *doing);
+enum probe_reason probe_reason_of_errno(int error);
