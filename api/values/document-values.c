@@ -181,7 +181,8 @@ int usher_node_duration(const struct usher_node *n, uint64_t *ret_usec, struct u
 	return 0;
 }
 
-int usher_node_share(const struct usher_node *n, double *ret, struct usher_error *reterr)
+int usher_node_percent(const struct usher_node *n, int64_t min, int64_t max, double *ret,
+		struct usher_error *reterr)
 {
 	static const struct unit percent[] = { { "", 1000000 } };
 	const char *end;
@@ -194,11 +195,17 @@ int usher_node_share(const struct usher_node *n, double *ret, struct usher_error
 	if (!end || strcmp(end, "%") != 0)
 		return usher_node_error(reterr, n, -EINVAL,
 				"\"%s\" is not a share; write a percentage, such as 10%%", n->text);
-	if (millionths > 100000000)
-		return usher_node_error(
-				reterr, n, -ERANGE, "share %s is not in 0%%..100%%", n->text);
+	if ((double) millionths < (double) min * 1e6 || (double) millionths > (double) max * 1e6)
+		return usher_node_error(reterr, n, -ERANGE,
+				"share %s is not in %" PRIi64 "%%..%" PRIi64 "%%", n->text, min,
+				max);
 	*ret = (double) millionths / 100000000;
 	return 0;
+}
+
+int usher_node_share(const struct usher_node *n, double *ret, struct usher_error *reterr)
+{
+	return usher_node_percent(n, 0, 100, ret, reterr);
 }
 
 int usher_node_size(const struct usher_node *n, uint64_t *ret_bytes, struct usher_error *reterr)

@@ -176,6 +176,14 @@ static int read_integer(const struct usher_option *row, const struct usher_node 
 			field, reterr);
 }
 
+static int read_share(const struct usher_option *row, const struct usher_node *n, double *field,
+		struct usher_error *reterr)
+{
+	if (row->max > row->min)
+		return usher_node_percent(n, row->min, row->max, field, reterr);
+	return usher_node_share(n, field, reterr);
+}
+
 static int read_value(const struct usher_option *row, const struct usher_node *n, void *field,
 		struct plugin_options *owned, struct usher_error *reterr)
 {
@@ -203,7 +211,7 @@ static int read_value(const struct usher_option *row, const struct usher_node *n
 		r = usher_node_duration(n, field, reterr);
 		break;
 	case USHER_OPTION_SHARE:
-		r = usher_node_share(n, field, reterr);
+		r = read_share(row, n, field, reterr);
 		break;
 	case USHER_OPTION_SIZE:
 		r = usher_node_size(n, field, reterr);

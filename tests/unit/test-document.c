@@ -206,6 +206,23 @@ static void sizes_and_shares_are_read(void **state)
 	usher_document_unref(d);
 }
 
+static void a_percentage_may_be_more_than_the_whole(void **state)
+{
+	struct usher_document *d = parse("[140%, 99.5%, 1000.5%, 140]");
+	const struct usher_node *root = usher_document_root(d);
+	struct usher_error err = {};
+	double factor;
+
+	(void) state;
+	assert_ok(usher_node_percent(usher_node_at(root, 0), 100, 1000, &factor, NULL));
+	assert_true(factor == 1.4);
+	assert_errno(usher_node_percent(usher_node_at(root, 1), 100, 1000, &factor, &err), ERANGE);
+	assert_string_equal(err.text, "f.yaml:1:8: share 99.5% is not in 100%..1000%");
+	assert_errno(usher_node_percent(usher_node_at(root, 2), 100, 1000, &factor, NULL), ERANGE);
+	assert_errno(usher_node_percent(usher_node_at(root, 3), 100, 1000, &factor, NULL), EINVAL);
+	usher_document_unref(d);
+}
+
 static void the_nearest_word_is_near(void **state)
 {
 	static const char *const words[] = { "path", "format", "interval", NULL };
@@ -262,6 +279,7 @@ int main(void)
 		cmocka_unit_test(a_duration_is_written_in_its_shortest_exact_form),
 		cmocka_unit_test(a_value_of_the_wrong_type_is_refused_with_its_place),
 		cmocka_unit_test(sizes_and_shares_are_read),
+		cmocka_unit_test(a_percentage_may_be_more_than_the_whole),
 		cmocka_unit_test(the_nearest_word_is_near),
 		cmocka_unit_test(what_is_no_file_is_not_read),
 		cmocka_unit_test(running_out_of_memory_is_an_answer),

@@ -14,7 +14,7 @@ struct instance {
 	bool follow;
 	int64_t count;
 	uint64_t interval;
-	double share;
+	double share, factor;
 	uint64_t size;
 	int format;
 	const char *const *tags;
@@ -32,6 +32,7 @@ static const struct usher_option table[] = {
 	{ "count", USHER_OPTION_INTEGER, AT(count), 0, "How many.", "3", 1, 10 },
 	{ "interval", USHER_OPTION_DURATION, AT(interval), 0, "How often.", "5s" },
 	{ "share", USHER_OPTION_SHARE, AT(share), 0, "How much.", "10%" },
+	{ "factor", USHER_OPTION_SHARE, AT(factor), 0, "How many times.", "140%", 100, 1000 },
 	{ "size", USHER_OPTION_SIZE, AT(size), 0, "How large.", "64k" },
 	{ "format", USHER_OPTION_CHOICE, AT(format), 0, "Which format.", "usher", 0, 0, formats },
 	{ "tags", USHER_OPTION_STRINGS, AT(tags), 0, "Which tags.", "[a, b]" },
@@ -95,6 +96,7 @@ static void what_is_absent_has_its_default(void **state)
 	assert_int_equal(instance.count, 3);
 	assert_int_equal(instance.interval, 5000000);
 	assert_true(fabs(instance.share - 0.1) < 1e-9);
+	assert_true(fabs(instance.factor - 1.4) < 1e-9);
 	assert_int_equal(instance.size, 65536);
 	assert_int_equal(instance.format, 1);
 	assert_string_equal(instance.tags[0], "a");
@@ -140,7 +142,7 @@ static void messages_name_the_place_the_path_and_what_is_right(void **state)
 			":3:15: sources[0].options: unknown key \"pth\"; did you mean \"path\"?");
 	assert_refused("{path: /srv, colour: red}", EINVAL,
 			MAIN
-			":3:27: sources[0].options: unknown key \"colour\"; known are path, name, follow, count, interval, share, size, format, tags, rules and token");
+			":3:27: sources[0].options: unknown key \"colour\"; known are path, name, follow, count, interval, share, factor, size, format, tags, rules and token");
 	assert_refused("{name: a}", EINVAL,
 			MAIN
 			":2:13: sources[0].plugin: file needs the option \"path\": The file or folder to read.");
@@ -151,6 +153,8 @@ static void messages_name_the_place_the_path_and_what_is_right(void **state)
 			MAIN ":3:21: sources[0].options.path: expected a text, got a list");
 	assert_refused("{path: /a, count: 11}", ERANGE,
 			MAIN ":3:32: sources[0].options.count: 11 is not in 1..10");
+	assert_refused("{path: /a, factor: 99%}", ERANGE,
+			MAIN ":3:33: sources[0].options.factor: share 99% is not in 100%..1000%");
 	assert_refused("{path: /a, interval: 5}", EINVAL,
 			MAIN
 			":3:35: sources[0].options.interval: \"5\" is not a duration; write a number and a unit, such as 250ms, 5s or 2m");

@@ -82,6 +82,9 @@ int usher_node_integer(const struct usher_node *n, int64_t min, int64_t max, int
 int usher_node_duration(const struct usher_node *n, uint64_t *ret_usec, struct usher_error *reterr);
 /* "10%", "2.5%" in 0..100; as a fraction 0..1. */
 int usher_node_share(const struct usher_node *n, double *ret, struct usher_error *reterr);
+/* The same in min..max percent, for what may be more than the whole: "140%" is 1.4. */
+int usher_node_percent(const struct usher_node *n, int64_t min, int64_t max, double *ret,
+		struct usher_error *reterr);
 /* "512", "64k", "8M", "1G" (powers of 1024; also Ki, Mi, Gi). Bytes. */
 int usher_node_size(const struct usher_node *n, uint64_t *ret_bytes, struct usher_error *reterr);
 

@@ -43,7 +43,7 @@ enum usher_option_type {
 	USHER_OPTION_BOOL,     /* bool */
 	USHER_OPTION_INTEGER,  /* int64_t, in min..max when max > min */
 	USHER_OPTION_DURATION, /* uint64_t, microseconds */
-	USHER_OPTION_SHARE,    /* double, 0..1 */
+	USHER_OPTION_SHARE,    /* double, 0..1; in min..max percent when max > min */
 	USHER_OPTION_SIZE,     /* uint64_t, bytes */
 	USHER_OPTION_CHOICE,   /* int, the index of the text in choices */
 	USHER_OPTION_STRINGS,  /* const char *const *, NULL-terminated; one text counts as a list of
