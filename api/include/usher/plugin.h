@@ -24,6 +24,7 @@
 #include <usher/document.h>
 #include <usher/endpoint.h>
 #include <usher/error.h>
+#include <usher/hash.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -198,6 +199,17 @@ static inline const char *usher_request_header(
 		if (strcasecmp(request->headers[i].name, name) == 0)
 			return request->headers[i].value;
 	return NULL;
+}
+
+/* Where the request stands in 0..1, 1 excluded, for a decision by share: always the same for the
+ * same key where by_key is set and the request has one, else at random. Another seed, another
+ * decision that has nothing to do with this one, nor with what a selector makes of `random`. */
+static inline double usher_request_draw(
+		const struct usher_request *request, bool by_key, uint64_t seed)
+{
+	if (by_key && request->key && request->key[0])
+		return usher_hash_fraction(usher_hash_text(request->key, seed));
+	return usher_hash_fraction(usher_hash(&request->random, sizeof(request->random), seed));
 }
 
 /* Effective weights are in thousandths, so that a ramp can give a part of a weight of 1. */
