@@ -25,6 +25,7 @@
 #include <usher/endpoint.h>
 #include <usher/error.h>
 #include <usher/hash.h>
+#include <usher/match.h>
 
 #ifdef __cplusplus
 extern "C" {

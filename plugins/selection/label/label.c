@@ -1,341 +1,37 @@
-/* Keeps the endpoints whose metadata match selectors in the words of Kubernetes.
- *
- *   a=b  a==b      the label a is b
- *   a!=b           it is not, or there is no such label
- *   a in (x, y)    it is one of these
- *   a notin (x, y) it is none of these, or there is no such label
- *   a              there is such a label, whatever it says
- *   !a             there is none
- *
- * A text may hold several, separated by commas, and the option several texts; all must match. The
- * grammar is that of https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/;
- * names and values are any text without blanks, quotes and the signs of the grammar, for metadata
- * of other registries know no stricter rule. */
+/* Keeps the endpoints whose metadata match selectors in the words of Kubernetes: see usher/match.h.
+ */
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include <usher/match.h>
 #include <usher/plugin.h>
-
-#define REQUIREMENTS_MAX 64  /* of all texts */
-#define VALUES_MAX       256 /* of one requirement */
-
-enum relation {
-	RELATION_IN,
-	RELATION_NOT_IN,
-	RELATION_EXISTS,
-	RELATION_MISSING,
-};
-
-struct requirement {
-	char *name;
-	char **values;
-	size_t value_count;
-	enum relation relation;
-	char *text; /* as people read it: "tier in (gold, silver)" */
-};
 
 struct label {
 	const char *const *match; /* option */
-	struct requirement *requirements;
-	size_t count;
+	struct usher_match *parsed;
 };
-
-static void requirement_done(struct requirement *q)
-{
-	for (size_t i = 0; i < q->value_count; i++)
-		free(q->values[i]);
-	free(q->values);
-	free(q->name);
-	free(q->text);
-	*q = (struct requirement){};
-}
-
-/* ---- the parser ---- */
-
-struct cursor {
-	const char *text; /* the whole, for messages */
-	const char *at;
-};
-
-static int fault(const struct cursor *c, const char *wanted, struct usher_error *reterr)
-{
-	if (*c->at == '\0')
-		return usher_error_set(reterr, -EINVAL,
-				"selector \"%.200s\" ends too early: expected %s", c->text, wanted);
-	return usher_error_set(reterr, -EINVAL,
-			"selector \"%.200s\" is wrong at character %zu (\"%.20s\"): expected %s",
-			c->text, (size_t) (c->at - c->text) + 1, c->at, wanted);
-}
-
-static void skip_blanks(struct cursor *c)
-{
-	c->at += strspn(c->at, " \t");
-}
-
-static bool next_is(struct cursor *c, const char *sign)
-{
-	size_t length = strlen(sign);
-
-	if (strncmp(c->at, sign, length) != 0)
-		return false;
-	c->at += length;
-	return true;
-}
-
-static size_t word_length(const struct cursor *c)
-{
-	return strcspn(c->at, " \t\r\n,=!()<>\"'");
-}
-
-/* A word that stands alone: "in (", "notin (" but not the beginning of "inner". */
-static bool next_is_word(struct cursor *c, const char *word)
-{
-	size_t length = strlen(word);
-
-	if (word_length(c) != length || strncmp(c->at, word, length) != 0)
-		return false;
-	c->at += length;
-	return true;
-}
-
-static int take_word(struct cursor *c, const char *what, char **ret, struct usher_error *reterr)
-{
-	size_t length = word_length(c);
-	char *word;
-
-	if (length == 0)
-		return fault(c, what, reterr);
-	if (length > USHER_TEXT_MAX)
-		return usher_error_set(reterr, -E2BIG,
-				"selector \"%.200s\": a word is longer than %d bytes", c->text,
-				USHER_TEXT_MAX);
-	word = strndup(c->at, length);
-	if (!word)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	c->at += length;
-	*ret = word;
-	return 0;
-}
-
-static int add_value(struct requirement *q, char *value)
-{
-	char **values = reallocarray(q->values, q->value_count + 1, sizeof(*values));
-
-	if (!values) {
-		free(value);
-		return -ENOMEM;
-	}
-	q->values = values;
-	q->values[q->value_count++] = value;
-	return 0;
-}
-
-/* One value; an empty one is allowed, as in Kubernetes: "a=" asks for an empty label. */
-static int parse_value(struct cursor *c, struct requirement *q, struct usher_error *reterr)
-{
-	char *value = NULL;
-	int r = 0;
-
-	if (q->value_count == VALUES_MAX)
-		return usher_error_set(reterr, -E2BIG,
-				"selector \"%.200s\" has more than %d values for %.64s", c->text,
-				VALUES_MAX, q->name);
-	skip_blanks(c);
-	if (word_length(c) > 0)
-		r = take_word(c, "a value", &value, reterr);
-	else
-		value = strdup("");
-	if (r < 0)
-		return r;
-	if (!value || add_value(q, value) < 0)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	return 0;
-}
-
-static int parse_values(struct cursor *c, struct requirement *q, struct usher_error *reterr)
-{
-	int r;
-
-	skip_blanks(c);
-	if (!next_is(c, "("))
-		return fault(c, "\"(\" and the values, as in \"tier in (gold, silver)\"", reterr);
-	do {
-		r = parse_value(c, q, reterr);
-		if (r < 0)
-			return r;
-		skip_blanks(c);
-	} while (next_is(c, ","));
-	if (!next_is(c, ")"))
-		return fault(c, "\",\" or \")\"", reterr);
-	return 0;
-}
-
-static int parse_operator(struct cursor *c, struct requirement *q, struct usher_error *reterr)
-{
-	skip_blanks(c);
-	if (next_is_word(c, "in")) {
-		q->relation = RELATION_IN;
-		return parse_values(c, q, reterr);
-	}
-	if (next_is_word(c, "notin")) {
-		q->relation = RELATION_NOT_IN;
-		return parse_values(c, q, reterr);
-	}
-	if (next_is(c, "!=")) {
-		q->relation = RELATION_NOT_IN;
-		return parse_value(c, q, reterr);
-	}
-	if (next_is(c, "==") || next_is(c, "=")) {
-		q->relation = RELATION_IN;
-		return parse_value(c, q, reterr);
-	}
-	q->relation = RELATION_EXISTS;
-	return 0;
-}
-
-/* One requirement, up to the comma or the end. */
-static int parse_requirement(struct cursor *c, struct requirement *q, struct usher_error *reterr)
-{
-	const char *start;
-	int r;
-
-	skip_blanks(c);
-	start = c->at;
-	if (next_is(c, "!")) {
-		q->relation = RELATION_MISSING;
-		skip_blanks(c);
-		r = take_word(c, "the name of a label", &q->name, reterr);
-	} else {
-		r = take_word(c, "the name of a label", &q->name, reterr);
-		if (r >= 0)
-			r = parse_operator(c, q, reterr);
-	}
-	if (r < 0)
-		return r;
-
-	q->text = strndup(start, (size_t) (c->at - start));
-	if (!q->text)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	skip_blanks(c);
-	if (*c->at != '\0' && *c->at != ',')
-		return fault(c,
-				"\",\", the end, or one of the operators =, !=, in (...) and notin "
-				"(...)",
-				reterr);
-	return 0;
-}
-
-static int add_requirement(struct label *l, struct requirement *q, struct usher_error *reterr)
-{
-	struct requirement *requirements;
-
-	if (l->count == REQUIREMENTS_MAX)
-		return usher_error_set(reterr, -E2BIG, "match has more than %d selectors",
-				REQUIREMENTS_MAX);
-	requirements = reallocarray(l->requirements, l->count + 1, sizeof(*requirements));
-	if (!requirements)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	l->requirements = requirements;
-	l->requirements[l->count++] = *q;
-	*q = (struct requirement){};
-	return 0;
-}
-
-static int parse_text(struct label *l, const char *text, struct usher_error *reterr)
-{
-	struct cursor c = { .text = text, .at = text };
-
-	do {
-		struct requirement q = {};
-		int r;
-
-		r = parse_requirement(&c, &q, reterr);
-		if (r >= 0)
-			r = add_requirement(l, &q, reterr);
-		requirement_done(&q);
-		if (r < 0)
-			return r;
-	} while (next_is(&c, ","));
-	return 0;
-}
-
-/* ---- the stage ---- */
 
 static void label_done(void *instance)
 {
 	struct label *l = instance;
 
-	for (size_t i = 0; i < l->count; i++)
-		requirement_done(&l->requirements[i]);
-	free(l->requirements);
-	l->requirements = NULL;
-	l->count = 0;
+	l->parsed = usher_match_free(l->parsed);
 }
 
 static int label_init(void *instance, struct usher_error *reterr)
 {
 	struct label *l = instance;
 
-	if (!l->match || !l->match[0])
-		return usher_error_set(reterr, -EINVAL,
-				"match is empty: name at least one selector, such as \"tier=gold\"");
-	for (size_t i = 0; l->match[i]; i++) {
-		int r = parse_text(l, l->match[i], reterr);
-
-		if (r < 0) {
-			label_done(l);
-			return r;
-		}
-	}
-	return 0;
-}
-
-static bool is_one_of(const struct requirement *q, const char *value)
-{
-	for (size_t i = 0; i < q->value_count; i++)
-		if (strcmp(q->values[i], value) == 0)
-			return true;
-	return false;
-}
-
-static bool meets(const struct requirement *q, const char *value)
-{
-	switch (q->relation) {
-	case RELATION_IN:
-		return value && is_one_of(q, value);
-	case RELATION_NOT_IN:
-		return !value || !is_one_of(q, value);
-	case RELATION_EXISTS:
-		return value;
-	case RELATION_MISSING:
-		return !value;
-	}
-	return false;
-}
-
-/* The first requirement that the endpoint does not meet, or NULL. */
-static const struct requirement *first_unmet(
-		const struct label *l, const struct usher_view *view, uint32_t candidate)
-{
-	for (size_t i = 0; i < l->count; i++) {
-		const struct requirement *q = &l->requirements[i];
-
-		if (!meets(q, usher_endpoints_metadata(view->endpoints, candidate, q->name)))
-			return q;
-	}
-	return NULL;
+	return usher_match_new(l->match, &l->parsed, reterr);
 }
 
 static size_t label_filter(const void *instance, const struct usher_view *view,
 		const struct usher_request *request, uint32_t *candidates, size_t count)
 {
+	const struct label *l = instance;
 	size_t kept = 0;
 
 	(void) request;
 	for (size_t i = 0; i < count; i++)
-		if (!first_unmet(instance, view, candidates[i]))
+		if (usher_match_holds(l->parsed, view->endpoints, candidates[i]))
 			candidates[kept++] = candidates[i];
 	return kept;
 }
@@ -344,21 +40,10 @@ static void label_explain(const void *instance, const struct usher_view *view,
 		const struct usher_request *request, uint32_t candidate, char *ret_text,
 		size_t size)
 {
-	const struct requirement *q = first_unmet(instance, view, candidate);
-	const char *value;
+	const struct label *l = instance;
 
 	(void) request;
-	if (!q) {
-		(void) snprintf(ret_text, size, "matches");
-		return;
-	}
-	value = usher_endpoints_metadata(view->endpoints, candidate, q->name);
-	if (value)
-		(void) snprintf(ret_text, size, "label %s is %s, asked for is %s", q->name, value,
-				q->text);
-	else
-		(void) snprintf(ret_text, size, "has no label %s, asked for is %s", q->name,
-				q->text);
+	usher_match_explain(l->parsed, view->endpoints, candidate, ret_text, size);
 }
 
 static const struct usher_option label_options[] = {
