@@ -264,6 +264,8 @@ struct usher_pass {
 	uint64_t again_usec; /* written by the stage: when its result changes by itself; 0: not */
 	bool panic; /* written by the stage: it let through what it should not, for too little would
 		       have been left */
+	bool final; /* written by the stage: where it leaves none, none it is, whatever on_empty
+		       says */
 };
 
 struct usher_stage {
