@@ -9,8 +9,7 @@
 
 #define DURATION(usec) usher_duration_format(usec, (char[USHER_DURATION_TEXT_MAX]){ 0 })
 
-/* Where the files say it, or the map around it, or the service. The built-in layer is nobody's. */
-static const struct usher_node *find_place(
+const struct usher_node *config_scope_place(
 		const struct config_scope *scope, const char *const *path)
 {
 	const struct usher_node *found = scope->place;
@@ -30,7 +29,7 @@ static const struct usher_node *find_place(
 	return found;
 }
 
-#define PLACE(scope, ...) find_place(scope, (const char *const[]){ __VA_ARGS__, NULL })
+#define PLACE(scope, ...) config_scope_place(scope, (const char *const[]){ __VA_ARGS__, NULL })
 
 /* ---- feeds ---- */
 
@@ -145,6 +144,9 @@ int config_check_service(const struct config *c, const struct service_config *se
 	int r;
 
 	r = check_feeds(c, service, reterr);
+	if (r < 0)
+		return r;
+	r = config_check_health(&service->health, scope, reterr);
 	if (r < 0)
 		return r;
 	r = check_drain(&service->drain, scope, reterr);

@@ -17,5 +17,17 @@ extern const struct config_form config_form_url;       /* char *, of a hook */
 extern const struct config_form config_form_unit;      /* char *, of a hook */
 extern const struct config_form config_form_url_path;  /* char * */
 
+/* of `health` */
+extern const struct config_form config_form_expect;      /* struct check_config: expect */
+extern const struct config_form config_form_degraded;    /* struct check_config: degraded */
+extern const struct config_form config_form_match;       /* struct check_config: match_* */
+extern const struct config_form config_form_tls_enabled; /* struct check_config: tls, tls_off */
+extern const struct config_form config_form_bytes;       /* char *, escapes resolved */
+extern const struct config_form config_form_short_text;  /* char * */
+extern const struct config_form config_form_pointer;     /* char *, a JSON pointer */
+extern const struct config_form config_form_host;        /* char *, of a header */
+extern const struct config_form config_form_server_name; /* char * */
+extern const struct config_form config_form_initial;     /* enum usher_health */
+
 /* What the host takes for itself out of a stage's options. */
 #define CONFIG_ON_EMPTY "on_empty"

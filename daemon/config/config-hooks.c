@@ -125,6 +125,14 @@ static int url_path_read(const struct usher_node *n, void *field, struct usher_e
 		return r;
 	if (**path != '/')
 		return place_error(reterr, n, -EINVAL, "\"%s\" does not start with /", *path);
+	if (strlen(*path) > CHECK_TEXT_MAX)
+		return place_error(reterr, n, -E2BIG, "has %zu bytes; at most %d are possible",
+				strlen(*path), CHECK_TEXT_MAX);
+	for (const unsigned char *c = (const unsigned char *) *path; *c; c++)
+		if (*c <= ' ' || *c > '~' || *c == '#')
+			return place_error(reterr, n, -EINVAL,
+					"has a byte that a request cannot have in its path; write it as %%%02X",
+					*c);
 	return 0;
 }
 

@@ -17,8 +17,16 @@ struct config_scope {
 	const struct usher_node *place; /* what to blame when no layer says it; NULL */
 };
 
+/* Where a path of keys stands: where the files say it, or the map around it, or scope->place. The
+ * built-in layer is nobody's. */
+const struct usher_node *config_scope_place(
+		const struct config_scope *scope, const char *const *path);
+
 /* What the tables cannot say: contradictions between values, and names that nobody declares. */
 int config_check_service(const struct config *c, const struct service_config *service,
 		const struct config_scope *scope, struct usher_error *reterr);
 int config_check_whole(const struct config *c, const struct config_scope *scope,
+		struct usher_error *reterr);
+/* The part of config_check_service() that is about `health`. */
+int config_check_health(const struct health_config *health, const struct config_scope *scope,
 		struct usher_error *reterr);

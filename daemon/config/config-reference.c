@@ -42,6 +42,13 @@ static void add_form(struct text *text, const struct config_form *form)
 		{ "url", "URL" },
 		{ "unit", "name of a unit" },
 		{ "url_path", "path of a URL" },
+		{ "boolean", "`true` or `false`" },
+		{ "bytes", "text" },
+		{ "host", "name or address" },
+		{ "initial", "`unknown`, `up` or `down`" },
+		{ "match", "a match" },
+		{ "pointer", "JSON pointer" },
+		{ "statuses", "list of statuses and ranges" },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(words); i++)
@@ -67,6 +74,8 @@ static void add_type(struct text *text, const struct config_row *row)
 
 	if (row->type == ROW_FORM)
 		add_form(text, row->form);
+	else if (row->none)
+		text_add_string(text, "`none` or a map");
 	else if (row->choices)
 		add_words(text, row->choices);
 	else if (row->type == ROW_DURATION)
@@ -106,6 +115,15 @@ static void add_definition(struct text *text, const char *key, const struct conf
 	text_add_format(text, "\n:   %s\n\n", row->help);
 }
 
+static void add_key(struct text *text, enum config_reference_style style, const char *key,
+		const struct config_row *row)
+{
+	if (style == CONFIG_REFERENCE_TABLE)
+		add_table_row(text, key, row);
+	else
+		add_definition(text, key, row);
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
 static void add_rows(struct text *text, enum config_reference_style style, const char *prefix,
 		const struct config_row *rows)
@@ -116,13 +134,11 @@ static void add_rows(struct text *text, enum config_reference_style style, const
 		(void) snprintf(key, sizeof(key), "%s%s", prefix, rows->key);
 		if (rows->type == ROW_ITEMS)
 			continue;
+		if (rows->type != ROW_TABLE || rows->none)
+			add_key(text, style, key, rows);
 		if (rows->type == ROW_TABLE) {
 			(void) snprintf(key, sizeof(key), "%s%s.", prefix, rows->key);
 			add_rows(text, style, key, rows->table);
-		} else if (style == CONFIG_REFERENCE_TABLE) {
-			add_table_row(text, key, rows);
-		} else {
-			add_definition(text, key, rows);
 		}
 	}
 }
@@ -178,6 +194,8 @@ char *config_reference(enum config_reference_style style)
 	add_section(&text, style, "A service, and `defaults`", "", config_service_rows);
 	add_lazy(&text, style);
 	add_section(&text, style, "A feed: an item of a service's `sources`", "", config_feed_rows);
+	add_section(&text, style, "A match: either `text`, or `pointer` and `value`", "",
+			config_match_rows);
 	add_section(&text, style, "A hook: one of", "", config_hook_rows);
 	return text_take(&text);
 }

@@ -37,7 +37,16 @@ static const char definitions[] =
 		"  \"prefixItems\": [{\"$ref\": \"#/$defs/path\"}], \"items\": {\"$ref\": \"#/$defs/text\"}},"
 		" \"url\": {\"type\": \"string\", \"pattern\": \"^https?://\"},"
 		" \"unit\": {\"type\": \"string\", \"pattern\": \"\\\\.\"},"
-		" \"url_path\": {\"type\": \"string\", \"pattern\": \"^/\"}}";
+		" \"url_path\": {\"type\": \"string\", \"pattern\": \"^/[!-~]*$\", \"not\": {\"pattern\": \"#\"}},"
+		" \"boolean\": {\"type\": \"boolean\"},"
+		" \"bytes\": {\"type\": [\"string\", \"number\", \"boolean\"], \"minLength\": 1},"
+		" \"host\": {\"type\": \"string\", \"pattern\": \"^[!-~]+$\"},"
+		" \"initial\": {\"enum\": [\"unknown\", \"up\", \"down\"]},"
+		" \"pointer\": {\"type\": \"string\", \"pattern\": \"^/([^~]|~[01])*$\"},"
+		" \"status\": {\"anyOf\": [{\"type\": \"integer\", \"minimum\": 100, \"maximum\": 599},"
+		"  {\"type\": \"string\", \"pattern\": \"^[1-5][0-9][0-9](-[1-5][0-9][0-9])?$\"}]},"
+		" \"statuses\": {\"anyOf\": [{\"$ref\": \"#/$defs/status\"}, {\"type\": \"array\", \"minItems\": 1,"
+		"  \"maxItems\": 64, \"items\": {\"$ref\": \"#/$defs/status\"}}]}}";
 
 static json_t *reference_to(const char *definition)
 {
@@ -108,6 +117,10 @@ static json_t *schema_of_value(const struct config_row *row)
 	case ROW_ITEMS:
 		return schema_of_items(row);
 	case ROW_TABLE:
+		if (row->none)
+			return json_pack("{s:[{s:s}, o]}", "anyOf", "const", "none",
+					schema_of_table(row->table));
+		break;
 	case ROW_TEXT:
 	case ROW_NAME:
 	case ROW_PATH:
@@ -181,10 +194,40 @@ static json_t *required_keys(const struct config_row *rows)
 	return keys;
 }
 
+/* That none of the other kinds stands beside this one. */
+static json_t *schema_beside_kind(const struct config_row *rows, const struct config_row *kind)
+{
+	json_t *others = json_object();
+
+	for (; rows->key; rows++)
+		if (rows->kind && rows != kind &&
+				json_object_set_new(others, rows->key, json_false()) < 0)
+			break;
+	return json_pack("{s:o}", "properties", others);
+}
+
+/* What holds for a map of the table beside its properties; empty but for tables with kinds. */
+static json_t *schema_of_kinds(const struct config_row *rows)
+{
+	json_t *kinds = json_object();
+
+	for (const struct config_row *row = rows; row->key; row++)
+		if (row->kind &&
+				json_object_set_new(kinds, row->key,
+						schema_beside_kind(rows, row)) < 0) {
+			json_decref(kinds);
+			return NULL;
+		}
+	if (json_object_size(kinds) > 0)
+		return json_pack("{s:o}", "dependentSchemas", kinds);
+	return kinds;
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
 static json_t *schema_of_table(const struct config_row *rows)
 {
 	json_t *properties = json_object(), *required = required_keys(rows), *schema;
+	json_t *kinds;
 
 	for (const struct config_row *row = rows; row->key; row++)
 		if (json_object_set_new(properties, row->key, schema_of_row(row)) < 0) {
@@ -198,6 +241,28 @@ static json_t *schema_of_table(const struct config_row *rows)
 	schema = json_pack("{s:[s, s], s:b, s:o}", "type", "object", "null", "additionalProperties",
 			0, "properties", properties);
 	json_decref(required);
+	kinds = schema_of_kinds(rows);
+	if (json_object_update(schema, kinds) < 0) {
+		json_decref(schema);
+		schema = NULL;
+	}
+	json_decref(kinds);
+	return schema;
+}
+
+/* Either the text, or both of the others. */
+static json_t *match_definition(void)
+{
+	json_t *schema = schema_of_table(config_match_rows);
+	json_t *ways = json_pack("{s:s, s:[{s:[s], s:i}, {s:[s, s], s:i}]}", "type", "object",
+			"oneOf", "required", "text", "maxProperties", 1, "required", "pointer",
+			"value", "maxProperties", 2);
+
+	if (json_object_update(schema, ways) < 0) {
+		json_decref(schema);
+		schema = NULL;
+	}
+	json_decref(ways);
 	return schema;
 }
 
@@ -241,6 +306,7 @@ static json_t *all_definitions(void)
 
 	if (!all || json_object_set_new(all, "feeds", feeds_definition()) < 0 ||
 			json_object_set_new(all, "chain", chain_definition()) < 0 ||
+			json_object_set_new(all, "match", match_definition()) < 0 ||
 			json_object_set_new(all, "hook", hook_definition()) < 0) {
 		json_decref(all);
 		return NULL;

@@ -207,31 +207,34 @@ static const struct config_row restore_rows[] = {
 #define AT(base, field) ((base) + offsetof(struct service_config, field))
 
 /* base is where the struct service_config lies in the target. */
-#define SERVICE_ROWS(base)                                                                                          \
-	{ "startup_timeout", ROW_DURATION, AT(base, startup_timeout_usec), "10s",                                   \
-		"How long the start of usherd waits for the first answer.", .max = HOUR },                          \
-			{ "sources", ROW_FORM, (base), NULL,                                                        \
-				"Where the service is looked up, in the order of the merge; when absent, in every " \
-				"source.",                                                                          \
-				.form = &config_form_feeds },                                                       \
-			{ "merge", ROW_CHOICE, AT(base, merge), "first",                                            \
-				"`first`: the first source that has endpoints; `union`: all of them.",              \
-				.choices = merge_words, .later = merge_later },                                     \
-			{ "freshness", ROW_TABLE, (base), NULL, "How old the directory may be.",                    \
-				.table = freshness_rows },                                                          \
-			{ "removal_guard", ROW_TABLE, (base), NULL,                                                 \
-				"Holds back a sudden mass removal.", .table = guard_rows },                         \
-			{ "chain", ROW_FORM, (base), "[ready]",                                                     \
-				"The stages that candidates pass, in this order; [] for none.",                     \
-				.form = &config_form_chain },                                                       \
-			{ "select", ROW_FORM, AT(base, select), "round_robin",                                      \
-				"The selector that picks one of the candidates.",                                   \
-				.form = &config_form_select },                                                      \
-			{ "drain", ROW_TABLE, AT(base, drain), NULL,                                                \
-				"How an endpoint is taken out of service.", .table = drain_rows },                  \
-	{                                                                                                           \
-		"restore", ROW_TABLE, AT(base, restore), NULL, "How it is brought back.",                           \
-				.table = restore_rows                                                               \
+#define SERVICE_ROWS(base)                                                                                                              \
+	{ "startup_timeout", ROW_DURATION, AT(base, startup_timeout_usec), "10s",                                                       \
+		"How long the start of usherd waits for the first answer.", .max = HOUR },                                              \
+			{ "sources", ROW_FORM, (base), NULL,                                                                            \
+				"Where the service is looked up, in the order of the merge; when absent, in every "                     \
+				"source.",                                                                                              \
+				.form = &config_form_feeds },                                                                           \
+			{ "merge", ROW_CHOICE, AT(base, merge), "first",                                                                \
+				"`first`: the first source that has endpoints; `union`: all of them.",                                  \
+				.choices = merge_words, .later = merge_later },                                                         \
+			{ "freshness", ROW_TABLE, (base), NULL, "How old the directory may be.",                                        \
+				.table = freshness_rows },                                                                              \
+			{ "removal_guard", ROW_TABLE, (base), NULL,                                                                     \
+				"Holds back a sudden mass removal.", .table = guard_rows },                                             \
+			{ "health", ROW_TABLE, AT(base, health), NULL,                                                                  \
+				"Whether its endpoints are well, and what that means; `none`: nobody looks, whatever `defaults` says.", \
+				.table = config_health_rows, .none = true },                                                            \
+			{ "chain", ROW_FORM, (base), "[ready]",                                                                         \
+				"The stages that candidates pass, in this order; [] for none.",                                         \
+				.form = &config_form_chain },                                                                           \
+			{ "select", ROW_FORM, AT(base, select), "round_robin",                                                          \
+				"The selector that picks one of the candidates.",                                                       \
+				.form = &config_form_select },                                                                          \
+			{ "drain", ROW_TABLE, AT(base, drain), NULL,                                                                    \
+				"How an endpoint is taken out of service.", .table = drain_rows },                                      \
+	{                                                                                                                               \
+		"restore", ROW_TABLE, AT(base, restore), NULL, "How it is brought back.",                                               \
+				.table = restore_rows                                                                                   \
 	}
 
 const struct config_row config_service_rows[] = { SERVICE_ROWS(0), {} };
@@ -317,6 +320,8 @@ const struct config_row config_rows[] = {
 			"Where drains and the last known directory are kept." },
 	{ "plugin_dirs", ROW_PATHS, AT(plugin_dirs), "[/usr/lib/usher/plugins]",
 			"Where plug-ins are looked for; the first of a name wins." },
+	{ "prober", ROW_TABLE, AT(prober), NULL, "Carries out the checks of all services.",
+			.table = config_prober_rows },
 	{ "sources", ROW_ITEMS, 0, NULL, "Where services live: uses of discovery plug-ins.",
 			.table = config_source_rows },
 	{ "defaults", ROW_TABLE, 0, NULL,

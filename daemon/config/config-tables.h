@@ -13,6 +13,11 @@ extern const struct config_row config_service_rows[];
 
 /* The long form of a feed, into struct feed_config. */
 extern const struct config_row config_feed_rows[];
+/* `health`, into struct health_config, and `prober`, into struct prober_config. */
+extern const struct config_row config_health_rows[];
+extern const struct config_row config_prober_rows[];
+/* What the body of an answer must have, into struct check_config. */
+extern const struct config_row config_match_rows[];
 /* The kinds of a hook, of which a hook names one; each is a table into struct hook_config, whose
  * first row is what the short form gives. */
 extern const struct config_row config_hook_rows[];

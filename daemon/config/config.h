@@ -123,6 +123,7 @@ struct check_config {
 };
 
 #define CHECK_BODY_MAX 65536
+#define CHECK_TEXT_MAX 1024 /* bytes of a path, or of what is sent, expected or matched */
 
 enum down_policy {
 	DOWN_FAIL,

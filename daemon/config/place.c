@@ -123,8 +123,7 @@ int place_add_path(struct usher_error *reterr, const struct usher_node *n, int c
 	return set_error(reterr, n, n, code, rest);
 }
 
-/* "a, b and c", cut at a whole word. */
-static void join_words(const char *const *words, char *ret, size_t size)
+const char *place_list(const char *const *words, char *ret, size_t size)
 {
 	size_t length = 0;
 
@@ -134,10 +133,11 @@ static void join_words(const char *const *words, char *ret, size_t size)
 
 		if (length + strlen(glue) + strlen(words[i]) + sizeof(", ...") > size) {
 			(void) snprintf(ret + length, size - length, ", ...");
-			return;
+			return ret;
 		}
 		length += (size_t) snprintf(ret + length, size - length, "%s%s", glue, words[i]);
 	}
+	return ret;
 }
 
 int place_unknown_key(struct usher_error *reterr, const struct usher_node *map, size_t i,
@@ -153,9 +153,8 @@ int place_unknown_key(struct usher_error *reterr, const struct usher_node *map, 
 	if (!words[0])
 		return place_key_error(reterr, map, i, -EINVAL,
 				"unknown key \"%s\"; none is known here", key);
-	join_words(words, known, sizeof(known));
-	return place_key_error(
-			reterr, map, i, -EINVAL, "unknown key \"%s\"; known are %s", key, known);
+	return place_key_error(reterr, map, i, -EINVAL, "unknown key \"%s\"; known are %s", key,
+			place_list(words, known, sizeof(known)));
 }
 
 int place_unknown_word(struct usher_error *reterr, const struct usher_node *n, const char *what,
@@ -168,7 +167,7 @@ int place_unknown_word(struct usher_error *reterr, const struct usher_node *n, c
 	if (nearest)
 		return place_error(reterr, n, -EINVAL, "\"%s\" is not %s; did you mean \"%s\"?",
 				text, what, nearest);
-	join_words(words, known, sizeof(known));
 	return place_error(reterr, n, -EINVAL, "\"%s\" is not %s; there %s %s", text, what,
-			words[0] && words[1] ? "are" : "is", words[0] ? known : "none");
+			words[0] && words[1] ? "are" : "is",
+			words[0] ? place_list(words, known, sizeof(known)) : "none");
 }

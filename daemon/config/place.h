@@ -27,3 +27,6 @@ int place_unknown_key(struct usher_error *reterr, const struct usher_node *map, 
 /* The same for a value that is none of the words. what is "a source", "a selector". */
 int place_unknown_word(struct usher_error *reterr, const struct usher_node *n, const char *what,
 		const char *const *words);
+
+/* "a, b and c", cut at a whole word. Returns ret. */
+const char *place_list(const char *const *words, char *ret, size_t size);

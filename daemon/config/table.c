@@ -89,6 +89,96 @@ static int check_agreement(
 	return 0;
 }
 
+/* ---- tables of which there is one, or none ---- */
+
+static bool is_none(const struct usher_node *n)
+{
+	return usher_node_kind(n) == USHER_NODE_SCALAR && strcmp(usher_node_text(n), "none") == 0;
+}
+
+/* `none` leaves nothing of the layers below it but the tables' own defaults, which stand last. */
+static size_t hide_below_none(const struct usher_node **layers, size_t count)
+{
+	for (size_t i = 0; i + 1 < count; i++)
+		if (is_none(layers[i])) {
+			layers[i] = layers[count - 1];
+			return i + 1;
+		}
+	return count;
+}
+
+static int two_kinds(const struct config_row *rows, const struct usher_node *map, size_t i,
+		const struct usher_node *first, struct usher_error *reterr)
+{
+	const char *words[ROWS_MAX + 1] = {};
+	char list[USHER_ERROR_TEXT_MAX / 2];
+	size_t count = 0;
+
+	for (; rows->key && count < ROWS_MAX; rows++)
+		if (rows->kind)
+			words[count++] = rows->key;
+	return place_key_error(reterr, map, i, -EEXIST,
+			"\"%s\" cannot be beside what is at %s:%u:%u; keep one of %s",
+			usher_node_key(map, i), usher_document_name(usher_node_document(first)),
+			usher_node_line(first), usher_node_column(first),
+			place_list(words, list, sizeof(list)));
+}
+
+static int check_kinds(const struct config_row *rows, const struct usher_node *const *layers,
+		size_t count, struct usher_error *reterr)
+{
+	const struct config_row *kind = NULL;
+	const struct usher_node *first = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < usher_node_count(layers[i]); k++) {
+			const struct config_row *row = find_row(rows, usher_node_key(layers[i], k));
+
+			if (!row || !row->kind || row == kind)
+				continue;
+			if (kind)
+				return two_kinds(rows, layers[i], k, first, reterr);
+			kind = row;
+			first = usher_node_key_node(layers[i], k);
+		}
+	return 0;
+}
+
+/* The table with a kind that is read, or NULL: no layer has one. */
+static const struct config_row *decide_kind(
+		const struct config_row *rows, const struct usher_node *const *layers, size_t count)
+{
+	for (size_t i = 0; i + 1 < count; i++)
+		for (const struct config_row *row = rows; row->key; row++)
+			if (row->kind && usher_node_get(layers[i], row->key))
+				return row;
+	return NULL;
+}
+
+static unsigned *kind_field(const struct config_row *row, void *target)
+{
+	return (void *) ((char *) target + row->kind_offset);
+}
+
+/* ---- whole tables ---- */
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
+static int check_row(const struct config_row *row, const struct usher_node *const *values,
+		size_t count, struct usher_error *reterr)
+{
+	if (row->type != ROW_TABLE)
+		return check_agreement(values, count, reterr);
+	for (size_t i = 0; row->none && i < count; i++) {
+		if (is_none(values[i]))
+			return check_agreement(values, count, reterr);
+		if (usher_node_kind(values[i]) == USHER_NODE_SCALAR)
+			return place_error(reterr, values[i], -EINVAL,
+					"must be a map or \"none\", not \"%s\"",
+					usher_node_text(values[i]));
+	}
+	return config_table_check(row->table, values, count, reterr);
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
 int config_table_check(const struct config_row *rows, const struct usher_node *const *layers,
 		size_t count, struct usher_error *reterr)
@@ -100,6 +190,9 @@ int config_table_check(const struct config_row *rows, const struct usher_node *c
 		if (r < 0)
 			return r;
 	}
+	r = check_kinds(rows, layers, count, reterr);
+	if (r < 0)
+		return r;
 	for (; rows->key; rows++) {
 		autofree const struct usher_node **values = NULL;
 		size_t values_count = 0;
@@ -109,10 +202,7 @@ int config_table_check(const struct config_row *rows, const struct usher_node *c
 		values = config_layers_descend(layers, count, rows->key, &values_count);
 		if (!values)
 			return usher_error_set(reterr, -ENOMEM, "out of memory");
-		if (rows->type == ROW_TABLE)
-			r = config_table_check(rows->table, values, values_count, reterr);
-		else
-			r = check_agreement(values, values_count, reterr);
+		r = check_row(rows, values, values_count, reterr);
 		if (r < 0)
 			return r;
 	}
@@ -165,25 +255,37 @@ int config_row_read(const struct config_row *row, const struct usher_node *n, vo
 }
 
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
+static int read_below(const struct config_row *row, const struct usher_node *const *layers,
+		size_t count, void *target, struct usher_error *reterr)
+{
+	autofree const struct usher_node **below = NULL;
+	size_t below_count = 0;
+
+	below = config_layers_descend(layers, count, row->key, &below_count);
+	if (!below)
+		return usher_error_set(reterr, -ENOMEM, "out of memory");
+	if (row->none)
+		below_count = hide_below_none(below, below_count);
+	if (row->kind)
+		*kind_field(row, target) = row->kind;
+	return config_table_read(
+			row->table, below, below_count, (char *) target + row->offset, reterr);
+}
+
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
 int config_table_read(const struct config_row *rows, const struct usher_node *const *layers,
 		size_t count, void *target, struct usher_error *reterr)
 {
+	const struct config_row *kind = decide_kind(rows, layers, count);
 	int r = 0;
 
 	for (; rows->key && r >= 0; rows++) {
 		const struct usher_node *n;
 
-		if (rows->type == ROW_ITEMS)
+		if (rows->type == ROW_ITEMS || (rows->kind && rows != kind))
 			continue;
 		if (rows->type == ROW_TABLE) {
-			autofree const struct usher_node **below = NULL;
-			size_t below_count = 0;
-
-			below = config_layers_descend(layers, count, rows->key, &below_count);
-			if (!below)
-				return usher_error_set(reterr, -ENOMEM, "out of memory");
-			r = config_table_read(rows->table, below, below_count,
-					(char *) target + rows->offset, reterr);
+			r = read_below(rows, layers, count, target, reterr);
 			continue;
 		}
 		n = config_layers_get(layers, count, rows->key);
@@ -214,8 +316,9 @@ void config_table_done(const struct config_row *rows, void *target)
 		case ROW_PATHS:
 			config_texts_free(*(char ***) field);
 			break;
-		case ROW_TABLE:
-			config_table_done(rows->table, field);
+		case ROW_TABLE: /* kinds may share fields, and only one was read */
+			if (!rows->kind || *kind_field(rows, target) == rows->kind)
+				config_table_done(rows->table, field);
 			break;
 		case ROW_FORM:
 			if (rows->form->done)

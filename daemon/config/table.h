@@ -8,7 +8,8 @@
  *
  * Values are looked up in layers: maps of the same shape, of which the first that has a key wins. A
  * service is read from its own map, then from the defaults of the files, then from the defaults of
- * the tables; so it overrides key by key, however deep. */
+ * the tables; so it overrides key by key, however deep. The last layer is always that of the
+ * tables' own defaults, where those have any: it has every table, of each kind. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,6 +54,11 @@ struct config_row {
 	const struct config_row *table;
 	const struct config_form *form;
 	bool required;
+	bool none;     /* a table: `none` in place of the map hides what the layers below it say */
+	unsigned kind; /* a table: of all tables of a map that have a kind (not 0), there is one at
+			  most. The first layer that has one decides which is read; its kind goes
+			  to the enum at kind_offset. */
+	unsigned kind_offset;
 };
 
 /* Whether each layer has only keys of the table and no two layers give one key two values; all the

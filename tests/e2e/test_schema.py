@@ -36,6 +36,17 @@ services:
     sources:
       - {source: cluster, name: catalog-svc, port: http}
       - files
+    health:
+      http: {path: /health, expect: [200, 300-399], degraded: 429, match: {pointer: /status, value: UP},
+             tls: {enabled: true, ca: /etc/ssl/shop.pem}}
+      interval: 5s
+      interval_down: 1s
+      jitter: 10%
+      initial: down
+      flapping: {changes: 5, window: 60s, hold: 30s}
+      on_all_down: panic
+      panic_threshold: 30%
+      outlier: {enabled: true, max_ejected: 20%}
     chain:
       - ready: {}
       - zone: {prefer: east, on_empty: pass}
@@ -56,6 +67,10 @@ services:
       observed: {timeout: 0}
       ramp: 1m
   search:
+    health: {tcp: {send: "PING\\r\\n", expect: "+PONG"}, port: 6379}
+  orders:
+    health: none
+prober: {max_rate: 2000, threads: 2}
 """
 
 
@@ -101,7 +116,16 @@ def test_an_empty_file_is_valid(validator):
         "defaults: {drain: {min_ready: -1}}",
         "services: {'a b': {}}",
         "services: {a: {lazy: {}}}",
-        "services: {a: {health: {}}}",
+        "services: {a: {helth: {}}}",
+        "defaults: {health: off}",
+        "defaults: {health: {http: {}, tcp: {}}}",
+        "defaults: {health: {exec: {}}}",
+        "defaults: {health: {http: {path: 'a b'}}}",
+        "defaults: {health: {http: {expect: [2xx]}}}",
+        "defaults: {health: {http: {match: {text: ok, pointer: /a, value: b}}}}",
+        "defaults: {health: {http: {match: {pointer: /a}}}}",
+        "defaults: {health: {initial: degraded}}",
+        "prober: {threads: 0}",
         "services: {a: {sources: []}}",
     ],
 )

@@ -16,14 +16,14 @@ static void an_unknown_key_is_named_with_the_nearest_known_one(void **state)
 			"services:\n  catalog:\n    drain:\n      propagation: {registy: 5s}\n",
 			MAIN
 			":7:21: services.catalog.drain.propagation: unknown key \"registy\"; did you mean \"registry\"?");
-	assert_refused(SOURCES "services:\n  catalog:\n    health: {interval: 5s}\n",
+	assert_refused(SOURCES "services:\n  catalog:\n    balance: {interval: 5s}\n",
 			MAIN
-			":6:5: services.catalog: unknown key \"health\"; known are startup_timeout, sources, merge, freshness, removal_guard, chain, select, drain and restore");
+			":6:5: services.catalog: unknown key \"balance\"; known are startup_timeout, sources, merge, freshness, removal_guard, health, chain, select, drain and restore");
 	assert_refused("sources:\n  - {name: files, plugn: file}\n",
 			MAIN ":2:19: sources[0]: unknown key \"plugn\"; did you mean \"plugin\"?");
 	assert_refused(SOURCES "services: {catalog: {lazy: {}}}\n",
 			MAIN
-			":4:22: services.catalog: unknown key \"lazy\"; known are startup_timeout, sources, merge, freshness, removal_guard, chain, select, drain and restore");
+			":4:22: services.catalog: unknown key \"lazy\"; known are startup_timeout, sources, merge, freshness, removal_guard, health, chain, select, drain and restore");
 }
 
 static void a_wrong_kind_is_said_in_words(void **state)
