@@ -95,7 +95,7 @@ static void deliver(struct usher_source *shared, struct delivery *delivery)
  * the registry does not know, says nothing of the source. */
 static bool any_succeeds(const struct usher_source *shared)
 {
-	for (size_t i = 0; i < shared->newest->count; i++) {
+	for (size_t i = 0; shared->newest && i < shared->newest->count; i++) {
 		const struct said *said = shared->newest->said[i];
 
 		if (!said->failing && said_last_offer(said))
@@ -107,7 +107,7 @@ static bool any_succeeds(const struct usher_source *shared)
 /* Under the lock: take the news of up to DELIVERIES_A_TURN services. */
 static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 {
-	bool alone = shared->newest && any_succeeds(shared);
+	bool failed = false, alone;
 	size_t count = 0;
 
 	while (shared->queue && count < DELIVERIES_A_TURN) {
@@ -121,14 +121,17 @@ static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 			.offered = take(said->offered),
 			.confirmed_usec = said->confirmed_usec,
 			.failed = take(said->failed),
-			.alone = alone,
 		};
+		failed = failed || deliveries[count - 1].failed;
 		said->confirmed_usec = 0;
 		if (deliveries[count - 1].offered) {
 			observation_unref(said->delivered);
 			said->delivered = observation_ref(deliveries[count - 1].offered);
 		}
 	}
+	alone = failed && any_succeeds(shared);
+	for (size_t i = 0; i < count; i++)
+		deliveries[i].alone = alone;
 	if (!shared->queue)
 		shared->queue_last = &shared->queue;
 	else
