@@ -117,6 +117,20 @@ static struct door *door_new(struct server *s, enum server_door which)
 	return door;
 }
 
+/* opened: how opening it went. */
+static int start_or_abandon(
+		struct door *door, int opened, struct door **ret, struct usher_error *reterr)
+{
+	int r = opened < 0 ? opened : start(door, reterr);
+
+	if (r < 0) {
+		door_abandon(door);
+		return r;
+	}
+	*ret = door;
+	return 0;
+}
+
 int door_new_unix(struct server *s, enum server_door which, const struct listen_config *config,
 		int inherited, struct door **ret, struct usher_error *reterr)
 {
@@ -126,14 +140,7 @@ int door_new_unix(struct server *s, enum server_door which, const struct listen_
 	if (!door)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	r = open_unix(door, config, inherited, reterr);
-	if (r >= 0)
-		r = start(door, reterr);
-	if (r < 0) {
-		door_abandon(door);
-		return r;
-	}
-	*ret = door;
-	return 0;
+	return start_or_abandon(door, r, ret, reterr);
 }
 
 int door_new_http(struct server *s, const char *text, int inherited, struct door **ret,
@@ -145,14 +152,7 @@ int door_new_http(struct server *s, const char *text, int inherited, struct door
 	if (!door)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	r = open_http(door, text, inherited, reterr);
-	if (r >= 0)
-		r = start(door, reterr);
-	if (r < 0) {
-		door_abandon(door);
-		return r;
-	}
-	*ret = door;
-	return 0;
+	return start_or_abandon(door, r, ret, reterr);
 }
 
 void door_leave(struct door *door)
