@@ -9,7 +9,6 @@
 
 #define DRAIN_WAIT_USEC UINT64_C(5000000)
 
-struct door;
 struct request;
 struct server;
 
@@ -19,8 +18,3 @@ int respond_drain(struct request *q, unsigned status, const struct drain_record 
  * errno. */
 int drain_wait(struct request *q, const struct drain_record *record, unsigned status);
 void drain_wait_on_recorded(struct server *s, const struct drain_record *record);
-/* Nobody who came by the door waits any longer. */
-void drain_wait_cancel(struct server *s, const struct door *door);
-
-int drain_wait_init(struct server *s);
-void drain_wait_done(struct server *s);

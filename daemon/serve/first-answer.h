@@ -10,7 +10,6 @@
 #define FIRST_ANSWER_USEC UINT64_C(2000000)
 
 struct context;
-struct door;
 struct request;
 struct server;
 
@@ -20,8 +19,3 @@ bool first_answer_wait(struct request *q, struct context *context, bool created)
 /* Something may be known of it: an answer, or a failure. */
 void first_answer_on_change(struct server *s, const struct context *context);
 void first_answer_on_removed(struct server *s, const struct context *context);
-/* Nobody who came by the door waits any longer; NULL: by any. */
-void first_answer_cancel(struct server *s, const struct door *door);
-
-int first_answer_init(struct server *s);
-void first_answer_done(struct server *s);

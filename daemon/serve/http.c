@@ -7,8 +7,6 @@
 #include <sys/socket.h>
 
 #include "clock.h"
-#include "drain-wait.h"
-#include "first-answer.h"
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
@@ -377,8 +375,8 @@ void http_stop(struct http *http)
 	if (http->daemon) {
 		/* Nothing may be suspended when libmicrohttpd stops. */
 		reload_waits_cancel(http->door->server, http->door);
-		first_answer_cancel(http->door->server, http->door);
-		drain_wait_cancel(http->door->server, http->door);
+		waits_cancel(&http->door->server->first_waits, http->door);
+		waits_cancel(&http->door->server->drain_waits, http->door);
 		streams_cut(http->door->server, http->door);
 		(void) MHD_run(http->daemon);
 	}

@@ -18,6 +18,7 @@
 #include "server.h"
 #include "stream.h"
 #include "topic.h"
+#include "waits.h"
 
 #define CONSUMER_HEADER "Usher-Consumer"
 
@@ -41,10 +42,8 @@ struct server {
 	struct drain_watches drain_watches;
 	struct answers answers;
 	struct reload_wait *reload_waits;
-	struct drain_wait *drain_waits;
-	sd_event_source *drain_late;
-	struct first_wait *first_waits;
-	sd_event_source *first_answer;
+	struct waits drain_waits;
+	struct waits first_waits;
 	struct random random;
 
 	uint64_t picks[PICK_FILTERED + 1]; /* by result */

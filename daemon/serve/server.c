@@ -31,8 +31,8 @@ struct server *server_free(struct server *s)
 	free_leaving(s);
 	streams_stop(s);
 	watch_done(s);
-	first_answer_done(s);
-	drain_wait_done(s);
+	waits_done(&s->first_waits);
+	waits_done(&s->drain_waits);
 	answers_done(&s->answers);
 	in_flight_free(s->in_flight);
 	consumers_free(s->consumers);
@@ -67,10 +67,10 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	r = watch_init(s);
 	if (r < 0)
 		return r;
-	r = first_answer_init(s);
+	r = waits_init(&s->first_waits, s->event);
 	if (r < 0)
 		return r;
-	r = drain_wait_init(s);
+	r = waits_init(&s->drain_waits, s->event);
 	if (r < 0)
 		return r;
 	r = directory_subscribe(directory, &directory_events, s);
@@ -237,7 +237,7 @@ int server_listen(struct server *s, const struct config *config, int inherited[D
 void server_quiesce(struct server *s)
 {
 	s->quiescing = true;
-	first_answer_cancel(s, NULL);
+	waits_cancel(&s->first_waits, NULL);
 	for (unsigned i = 0; i < DOOR_MAX; i++)
 		if (s->doors[i])
 			http_quiesce(&s->doors[i]->http);
