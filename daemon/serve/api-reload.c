@@ -33,6 +33,20 @@ static void reload_wait_unlink(struct reload_wait *w)
 	w->server = NULL;
 }
 
+/* What is not done yet is freed when it is. */
+static void reload_wait_leave(struct reload_wait *w)
+{
+	if (w->server)
+		reload_wait_unlink(w);
+	if (w->done)
+		free(w);
+}
+
+static void reload_wait_forget(void *waiting)
+{
+	reload_wait_leave(waiting);
+}
+
 static int respond_reloaded(struct request *q)
 {
 	struct reload_wait *w = q->waiting;
@@ -46,10 +60,7 @@ static int respond_reloaded(struct request *q)
 	else if (r < 0)
 		(void) respond_problem(q, PROBLEM_INVALID_CONFIG, "%s; the old configuration stays",
 				usher_error_text(&w->error, r));
-	if (w->server)
-		reload_wait_unlink(w);
-	if (w->done)
-		free(w);
+	reload_wait_leave(w);
 	if (r < 0)
 		return 0;
 	text_add_string(&text, "{\"revision\": ");
@@ -110,7 +121,7 @@ int api_reload(struct request *q)
 	if (w->next)
 		w->next->prev = w;
 	s->reload_waits = w;
-	request_suspend(q, respond_reloaded, w);
+	request_suspend(q, respond_reloaded, reload_wait_forget, w);
 	s->above->reload(s->above_userdata, reload_on_done, w);
 	return 0;
 }

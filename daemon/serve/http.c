@@ -106,6 +106,7 @@ static void http_on_completed(void *userdata, struct MHD_Connection *connection,
 	(void) connection;
 	if (!q)
 		return;
+	request_abandon(q);
 	if (q->listed && code == MHD_REQUEST_TERMINATED_COMPLETED_OK)
 		reading_flushed_list(&q->peer->list);
 	if (q->status >= 100 && q->status < 600)

@@ -310,10 +310,12 @@ static int dispatch(struct request *q)
 	return match.route->handle(q);
 }
 
-void request_suspend(struct request *q, int (*then)(struct request *q), void *waiting)
+void request_suspend(struct request *q, int (*then)(struct request *q),
+		void (*forget)(void *waiting), void *waiting)
 {
 	q->suspended = q->deferred = true;
 	q->then = then;
+	q->forget = forget;
 	q->waiting = waiting;
 	MHD_suspend_connection(q->peer->connection);
 }
@@ -324,6 +326,14 @@ void request_resume(struct request *q)
 	q->suspended = false;
 	MHD_resume_connection(q->peer->connection);
 	http_run_soon(&q->peer->door->http);
+}
+
+void request_abandon(struct request *q)
+{
+	if (!q->deferred)
+		return;
+	q->deferred = false;
+	q->forget(q->waiting);
 }
 
 void request_dispatch(struct request *q)

@@ -39,6 +39,7 @@ struct request {
 	bool suspended;
 	bool deferred;                  /* the answer comes from `then` */
 	int (*then)(struct request *q); /* when it is resumed */
+	void (*forget)(void *waiting);  /* in its place when the peer has gone */
 	void *waiting;                  /* what for */
 	bool waited;                    /* for a first answer */
 	bool answered;
@@ -81,10 +82,13 @@ struct context *request_context_at_once(struct request *q);
  */
 bool request_is_fresh(struct request *q, struct context *context, uint64_t max_age_usec);
 
-/* Answer later: `then` is called, to answer, after request_resume(). The peer's leaving is not
- * noticed meanwhile, so it should not be long. */
-void request_suspend(struct request *q, int (*then)(struct request *q), void *waiting);
+/* Answer later: after request_resume() `then` is called, to answer, or `forget`, where the peer has
+ * gone. Its leaving is not noticed before, so it should not be long. */
+void request_suspend(struct request *q, int (*then)(struct request *q),
+		void (*forget)(void *waiting), void *waiting);
 void request_resume(struct request *q);
+/* Nobody is there to be answered. */
+void request_abandon(struct request *q);
 
 /* Each returns 0 for the handler to return. respond_text takes the text's data. */
 int respond_text(struct request *q, unsigned status, const char *content_type, struct text *text);

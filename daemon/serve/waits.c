@@ -1,5 +1,7 @@
 #include "waits.h"
 
+#include <stdlib.h>
+
 #include "clock.h"
 #include "peer.h"
 #include "request.h"
@@ -60,7 +62,7 @@ void waits_add(struct waits *waits, struct wait *wait, struct request *q,
 	if (wait->next)
 		wait->next->prev = wait;
 	waits->first = wait;
-	request_suspend(q, then, wait);
+	request_suspend(q, then, free, wait);
 	arm(waits, wait->until_usec);
 }
 

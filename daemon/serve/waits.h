@@ -24,7 +24,8 @@ struct waits {
 int waits_init(struct waits *waits, sd_event *event);
 void waits_done(struct waits *waits);
 
-/* Put the call off; `then` answers it later, and owns the wait from then on. until_usec is set. */
+/* Put the call off; `then` answers it later, and owns the wait (of malloc) from then on. until_usec
+ * is set. */
 void waits_add(struct waits *waits, struct wait *wait, struct request *q,
 		int (*then)(struct request *q));
 /* It waits no longer. */

@@ -452,6 +452,21 @@ static void nobody_waits_for_a_first_answer_for_ever(void **state)
 	(void) close(fd);
 }
 
+static void who_waits_for_a_first_answer_may_leave(void **state)
+{
+	int fds[4];
+
+	(void) state;
+	for (size_t i = 0; i < ELEMENTS(fds); i++)
+		fds[i] = ask_for_something_new();
+	for (size_t i = 0; i < ELEMENTS(fds); i++)
+		(void) close(fds[i]);
+	fake_publish(directory_find(&fake_directory, "new"), three, 3);
+	serving_settle(&serving);
+	assert_has(call(&serving, serving.consumer, "POST", "/v1/services/new/pick", ""),
+			"\"service\": \"new\"");
+}
+
 static void who_waits_for_a_first_answer_is_answered_at_the_end(void **state)
 {
 	int fd = ask_for_something_new();
@@ -493,6 +508,7 @@ int main(void)
 		T(the_first_call_for_a_service_waits_for_its_first_answer),
 		T(the_first_call_for_a_service_learns_of_a_failure),
 		T(nobody_waits_for_a_first_answer_for_ever),
+		T(who_waits_for_a_first_answer_may_leave),
 		T(who_waits_for_a_first_answer_is_answered_at_the_end),
 	};
 
