@@ -7,6 +7,7 @@
 
 #include "hook-kind.h"
 #include "ownership.h"
+#include "placeholders.h"
 
 void hook_host_done(struct hook_host *host)
 {
@@ -35,6 +36,16 @@ struct hook *hook_free(struct hook *hook)
 	return NULL;
 }
 DEFINE_CLEANUP(struct hook, hook_free);
+
+int hook_expand(const char *text, const struct hook_call *call, bool url, char **ret,
+		struct usher_error *reterr)
+{
+	const struct placeholders from = { .service = call->service,
+		.set = call->endpoint,
+		.ready = call->ready ? "true" : "false" };
+
+	return placeholders_expand(text, &from, url, ret, reterr);
+}
 
 static int start_kind(struct hook_host *host, const struct hook_call *call, struct hook **ret,
 		struct usher_error *reterr)

@@ -60,7 +60,6 @@ int hook_start(struct hook_host *host, const struct hook_call *call, hook_done d
 /* Ends what still runs. NULL is fine; returns NULL. */
 struct hook *hook_free(struct hook *hook);
 
-/* In hook-text.c: a text with its placeholders filled in; to be freed. Errors: EINVAL (metadata
- * that the endpoint does not have), ENOMEM. */
+/* A text with its placeholders filled in; to be freed. Errors: those of placeholders_expand(). */
 int hook_expand(const char *text, const struct hook_call *call, bool url, char **ret,
 		struct usher_error *reterr);

@@ -1,10 +1,11 @@
-/* Placeholders of hooks, filled in from the endpoint. */
+/* Placeholders, filled in from an endpoint. */
+
+#include "placeholders.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "hook.h"
 #include "text.h"
 
 #define NAME_MAX_BYTES 256
@@ -29,7 +30,7 @@ static void add_address(struct text *text, const char *address, bool url)
 }
 
 /* > 0: there is no such placeholder. Errors: EINVAL (the endpoint has no such metadata). */
-static int find_value(const char *name, const struct hook_call *call,
+static int find_value(const char *name, const struct placeholders *p,
 		const struct usher_endpoint *endpoint, const char **ret)
 {
 	static const char prefix[] = "metadata.";
@@ -37,39 +38,39 @@ static int find_value(const char *name, const struct hook_call *call,
 	if (strcmp(name, "id") == 0)
 		*ret = endpoint->id;
 	else if (strcmp(name, "service") == 0)
-		*ret = call->service;
+		*ret = p->service;
 	else if (strcmp(name, "uid") == 0)
 		*ret = endpoint->uid ? endpoint->uid : "";
 	else if (strcmp(name, "zone") == 0)
 		*ret = endpoint->zone ? endpoint->zone : "";
-	else if (strcmp(name, "ready") == 0)
-		*ret = call->ready ? "true" : "false";
+	else if (p->ready && strcmp(name, "ready") == 0)
+		*ret = p->ready;
 	else if (strncmp(name, prefix, sizeof(prefix) - 1) == 0)
-		*ret = usher_endpoints_metadata(call->endpoint, 0, name + sizeof(prefix) - 1);
+		*ret = usher_endpoints_metadata(p->set, p->i, name + sizeof(prefix) - 1);
 	else
 		return 1;
 	return *ret ? 0 : -EINVAL;
 }
 
 /* > 0: there is no such placeholder. */
-static int add_placeholder(struct text *text, const char *name, const struct hook_call *call,
+static int add_placeholder(struct text *text, const char *name, const struct placeholders *p,
 		bool url, struct usher_error *reterr)
 {
 	struct usher_endpoint endpoint;
 	const char *value = NULL;
 	int r;
 
-	usher_endpoints_get(call->endpoint, 0, &endpoint);
+	usher_endpoints_get(p->set, p->i, &endpoint);
 	if (strcmp(name, "address") == 0) {
 		add_address(text, endpoint.address, url);
 		return 0;
 	}
 	if (strcmp(name, "port") == 0) {
-		text_add_unsigned(text, endpoint.port);
+		text_add_unsigned(text, p->port ? p->port : endpoint.port);
 		return 0;
 	}
 
-	r = find_value(name, call, &endpoint, &value);
+	r = find_value(name, p, &endpoint, &value);
 	if (r < 0)
 		return usher_error_set(reterr, r, "{%s}: endpoint %s has no such metadata", name,
 				endpoint.id);
@@ -92,7 +93,7 @@ static size_t name_length(const char *text)
 	return length < NAME_MAX_BYTES && text[length] == '}' ? length : 0;
 }
 
-int hook_expand(const char *text, const struct hook_call *call, bool url, char **ret,
+int placeholders_expand(const char *text, const struct placeholders *p, bool url, char **ret,
 		struct usher_error *reterr)
 {
 	cleanup(text_done) struct text out = {};
@@ -109,7 +110,7 @@ int hook_expand(const char *text, const struct hook_call *call, bool url, char *
 			continue;
 		}
 		(void) snprintf(name, sizeof(name), "%.*s", (int) length, rest + 1);
-		r = add_placeholder(&out, name, call, url, reterr);
+		r = add_placeholder(&out, name, p, url, reterr);
 		if (r < 0)
 			return r;
 		if (r > 0)
