@@ -88,6 +88,10 @@ static int check_outlier(const struct outlier_config *outlier, const struct conf
 				"is %s at most, and the first ejection takes %s already; raise max_ejection or shorten ejection",
 				DURATION(outlier->max_ejection_usec),
 				DURATION(outlier->ejection_usec));
+	if (outlier->max_ejected <= 0)
+		return place_error(reterr, PLACE(scope, "health", "outlier", "max_ejected"),
+				-EINVAL,
+				"nobody could be ejected; write a share (at least one may be ejected whatever it is), or enabled: false");
 	if (outlier->consecutive == 0 && outlier->failure_share >= 1)
 		return place_error(reterr, PLACE(scope, "health", "outlier"), -EINVAL,
 				"nothing ejects: consecutive is 0 and failure_share 100%%; set one of them, or enabled: false");

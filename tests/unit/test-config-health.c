@@ -344,6 +344,8 @@ static void settings_that_could_do_nothing_are_refused(void **state)
 			"36: services.catalog.health.panic_threshold: is of no use while on_all_down is fail; write on_all_down: panic beside it");
 	assert_health_refused("{outlier: {enabled: true, ejection: 10m}}",
 			"21: services.catalog.health.outlier: is 5m at most, and the first ejection takes 10m already; raise max_ejection or shorten ejection");
+	assert_health_refused("{outlier: {enabled: true, max_ejected: 0%}}",
+			"50: services.catalog.health.outlier.max_ejected: nobody could be ejected; write a share (at least one may be ejected whatever it is), or enabled: false");
 	assert_health_refused("{outlier: {enabled: true, consecutive: 0}}",
 			"21: services.catalog.health.outlier: nothing ejects: consecutive is 0 and failure_share 100%; set one of them, or enabled: false");
 }
