@@ -44,10 +44,12 @@ struct probe_result {
 	void *userdata; /* of prober_add */
 	struct verdict verdict;
 	uint64_t started_usec, took_usec;
-	uint64_t late_usec; /* by how much it started after it was due */
+	uint64_t late_usec; /* by how much it started after it was due; first attempts are due when
+			       their turn comes */
 };
 
-/* Called on the core. A probe that was removed is in no batch any more. */
+/* Called on the core. A probe that was removed is in no batch any more; of one that is removed
+ * during the call, what is left of the batch has NULL as probe and userdata. */
 typedef void (*prober_on_results)(void *userdata, const struct probe_result *results, size_t count);
 
 int prober_new(struct inbox *inbox, const struct prober_config *config,
@@ -57,7 +59,9 @@ struct prober *prober_free(struct prober *p); /* NULL is fine */
  * so. */
 void prober_configure(struct prober *p, const struct prober_config *config);
 
-/* Begin to ask. Takes the target. Errors: E2BIG, ENOMEM, EAGAIN (no thread). */
+/* Begin to ask. Takes the target, unless it fails. Errors: E2BIG, ENOMEM, EAGAIN (no thread),
+ * EMFILE.
+ */
 int prober_add(struct prober *p, struct target *target, const struct probe_timing *timing,
 		void *userdata, struct probe **ret);
 /* Stop at once: what is under way is broken off, and no result of it is delivered after this
@@ -66,7 +70,7 @@ void prober_remove(struct prober *p, struct probe *probe);
 /* Another pace, as while it is down. Shorter: the next attempt moves forward. */
 void prober_set_interval(struct prober *p, struct probe *probe, uint64_t interval_usec);
 
-/* Totals since the start, over all threads; costs a lock of each. */
+/* Totals since the start, over all threads. */
 struct prober_stats {
 	uint64_t probes;                     /* carried out */
 	uint64_t discarded;                  /* results that came too late to be believed */

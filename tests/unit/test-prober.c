@@ -1,0 +1,738 @@
+/* The prober against real servers on loopback. */
+
+#include <sys/resource.h>
+
+#include "check-bench.h"
+#include "clock.h"
+#include "inbox.h"
+#include "loop.h"
+#include "probe-server.h"
+#include "prober.h"
+
+#define PROBES_MAX 4096
+#define MSEC       UINT64_C(1000)
+#define HTTP_OK    "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+/* What the core has learned of each probe. */
+struct seen {
+	struct bench *bench;
+	unsigned count;
+	unsigned by_reason[PROBE_LOCAL + 1];
+	struct probe_result last;
+	uint64_t first_started_usec;
+	uint64_t late_max_usec;
+	struct probe *probe;
+};
+
+struct bench {
+	sd_event *event;
+	struct inbox *inbox;
+	struct prober *prober;
+	struct seen seen[PROBES_MAX];
+	unsigned count;
+	/* what is waited for */
+	unsigned wanted;
+	/* remove the probe of this result while it is told */
+	struct seen *remove, *remover;
+};
+
+static void on_results(void *userdata, const struct probe_result *results, size_t count)
+{
+	struct bench *b = userdata;
+
+	for (size_t i = 0; i < count; i++) {
+		struct seen *seen = results[i].userdata;
+
+		if (!seen) {
+			assert_null(results[i].probe);
+			continue;
+		}
+		assert_non_null(seen->probe); /* a removed one tells nothing */
+		if (seen->count == 0)
+			seen->first_started_usec = results[i].started_usec;
+		seen->count++;
+		seen->by_reason[results[i].verdict.reason]++;
+		seen->last = results[i];
+		if (results[i].late_usec > seen->late_max_usec)
+			seen->late_max_usec = results[i].late_usec;
+		if (b->remover == seen && b->remove->probe) {
+			prober_remove(b->prober, b->remove->probe);
+			b->remove->probe = NULL;
+		}
+	}
+}
+
+static int setup(void **state)
+{
+	static const struct prober_config config = { .threads = 1 };
+	struct bench *b = calloc(1, sizeof(*b));
+
+	assert_non_null(b);
+	assert_ok(sd_event_new(&b->event));
+	assert_ok(inbox_new(b->event, &b->inbox));
+	assert_ok(prober_new(b->inbox, &config, on_results, b, &b->prober));
+	*state = b;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct bench *b = *state;
+
+	prober_free(b->prober);
+	inbox_free(b->inbox);
+	sd_event_unref(b->event);
+	free(b);
+	return 0;
+}
+
+static struct seen *ask_each(struct bench *b, struct target *target, uint64_t interval_usec,
+		uint64_t timeout_usec)
+{
+	const struct probe_timing timing = { .interval_usec = interval_usec,
+		.timeout_usec = timeout_usec };
+	struct seen *seen = &b->seen[b->count++];
+
+	assert_true(b->count <= PROBES_MAX);
+	seen->bench = b;
+	assert_ok(prober_add(b->prober, target, &timing, seen, &seen->probe));
+	return seen;
+}
+
+/* Every 20 ms, with five seconds for an answer. */
+static struct seen *ask(struct bench *b, struct target *target)
+{
+	return ask_each(b, target, 20 * MSEC, 5000 * MSEC);
+}
+
+static bool has_enough(void *userdata)
+{
+	const struct seen *seen = userdata;
+
+	return seen->count >= seen->bench->wanted;
+}
+
+static void await(struct seen *seen, unsigned count)
+{
+	seen->bench->wanted = count;
+	loop_until(seen->bench->event, has_enough, seen);
+}
+
+static struct target *http_at(uint16_t port)
+{
+	return target_at(CHECK(.kind = CHECK_HTTP, .path = T("/health"), .method = T("GET")),
+			"127.0.0.1", port, false);
+}
+
+static struct target *tcp_at(uint16_t port)
+{
+	return target_at(CHECK(.kind = CHECK_TCP), "127.0.0.1", port, false);
+}
+
+static uint16_t closed_port(void)
+{
+	uint16_t port;
+
+	(void) close(probe_server_listen(1, &port));
+	return port;
+}
+
+/* ---- tcp ---- */
+
+static void a_port_that_listens_is_up(void **state)
+{
+	struct bench *b = *state;
+	uint16_t port;
+	int fd = probe_server_listen(64, &port);
+	struct seen *seen = ask(b, tcp_at(port));
+
+	await(seen, 3);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_string_equal(seen->last.verdict.text, "it accepts connections");
+	(void) close(fd);
+}
+
+static void a_port_without_a_listener_is_refused(void **state)
+{
+	struct bench *b = *state;
+	struct seen *seen = ask(b, tcp_at(closed_port()));
+
+	await(seen, 2);
+	assert_int_equal(seen->by_reason[PROBE_REFUSED], seen->count);
+	assert_int_equal(seen->last.verdict.code, ECONNREFUSED);
+	assert_string_equal(seen->last.verdict.text, "cannot connect: Connection refused");
+}
+
+static void a_server_is_told_something_and_answers_as_expected(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "+PONG\r\n" };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_TCP, .send = T("PING\r\n"),
+						  .expect_text = T("+PONG")),
+					"127.0.0.1", server.port, false));
+	await(seen, 3);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_string_equal(server.request, "PING\r\n");
+	assert_true(server.accepted >= 3);
+	probe_server_stop(&server);
+}
+
+static void an_answer_in_pieces_is_put_together(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "220 mail.example ESMTP\r\n", .in_bytes = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_TCP, .send = T("x"),
+						  .expect_text = T("220 mail.example ESMTP\r\n")),
+					"127.0.0.1", server.port, false));
+	await(seen, 2);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	probe_server_stop(&server);
+}
+
+static void another_answer_is_shown(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "-LOADING\r\n" };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_TCP, .send = T("PING\r\n"),
+						  .expect_text = T("+PONG")),
+					"127.0.0.1", server.port, false));
+	await(seen, 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_BODY);
+	assert_string_equal(
+			seen->last.verdict.text, "it answers \"-LOADING..\", expected \"+PONG\"");
+	probe_server_stop(&server);
+}
+
+static void a_connection_that_ends_without_an_answer_is_reset(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .closes_early = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	await(seen, 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_RESET);
+	probe_server_stop(&server);
+}
+
+/* ---- http ---- */
+
+static void an_http_server_is_asked_and_believed(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct seen *seen;
+	struct probe_stats stats;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	await(seen, 3);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_string_equal(seen->last.verdict.text, "HTTP 200");
+	assert_memory_equal(server.request, "GET /health HTTP/1.1\r\n", 22);
+	probe_stats(seen->probe, &stats);
+	assert_int_equal(stats.probes, seen->count);
+	assert_int_equal(stats.connections, seen->count);
+	assert_int_equal(stats.bytes_received, seen->count * strlen(HTTP_OK));
+	probe_server_stop(&server);
+}
+
+static void a_status_that_is_not_expected_is_told(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = {
+		.answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
+	};
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	await(seen, 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_STATUS);
+	assert_int_equal(seen->last.verdict.code, 503);
+	assert_string_equal(seen->last.verdict.text, "HTTP 503, expected 200");
+	probe_server_stop(&server);
+}
+
+static void what_is_no_http_is_told(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "SSH-2.0-OpenSSH_9.2p1" };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	await(seen, 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_PROTOCOL);
+	assert_string_equal(seen->last.verdict.text,
+			"the answer is no HTTP: it does not begin like HTTP/1.1: "
+			"\"SSH-2.0-OpenSSH_9.2p1\"");
+	probe_server_stop(&server);
+}
+
+static void a_body_is_read_as_far_as_a_match_needs_it(void **state)
+{
+	struct bench *b = *state;
+	/* The body never ends. */
+	struct probe_server server = { .answer = "HTTP/1.1 200 OK\r\n\r\ndata: all is well\n\n",
+		.in_bytes = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_HTTP, .path = T("/"), .method = T("GET"),
+						  .match_text = T("is well")),
+					"127.0.0.1", server.port, false));
+	await(seen, 2);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	probe_server_stop(&server);
+}
+
+static void a_value_in_a_chunked_body_is_found(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = {
+		.answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+			  "\r\n6\r\n{\"stat\r\n9\r\nus\":\"UP\"}\r\n0\r\n\r\n",
+		.in_bytes = true
+	};
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_HTTP, .path = T("/"), .method = T("GET"),
+						  .match_pointer = T("/status"),
+						  .match_value = T("UP")),
+					"127.0.0.1", server.port, false));
+	await(seen, 2);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	probe_server_stop(&server);
+}
+
+/* ---- connections that are kept ---- */
+
+static struct target *kept_http_at(uint16_t port)
+{
+	return target_at(CHECK(.kind = CHECK_HTTP, .path = T("/"), .method = T("GET"),
+					 .keep_alive = true),
+			"127.0.0.1", port, false);
+}
+
+static void a_kept_connection_is_used_again(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct probe_stats stats;
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_http_at(server.port));
+	await(seen, 5);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_int_equal(server.accepted, 1);
+	probe_stats(seen->probe, &stats);
+	assert_int_equal(stats.connections, 1);
+	probe_server_stop(&server);
+}
+
+static void the_rest_of_an_answer_does_not_hold_up_the_verdict(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK, .in_bytes = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_http_at(server.port));
+	await(seen, 5);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_int_equal(server.accepted, 1);
+	probe_server_stop(&server);
+}
+
+static void a_kept_connection_that_the_server_ends_says_nothing_of_it(void **state)
+{
+	struct bench *b = *state;
+	/* In the very moment in which the third request comes. */
+	struct probe_server server = { .answer = HTTP_OK, .closes_after = 2 };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_http_at(server.port));
+	await(seen, 7);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_true(server.accepted >= 3);
+	probe_server_stop(&server);
+}
+
+static void a_server_that_closes_after_each_answer_is_connected_anew(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK, .closes = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_http_at(server.port));
+	await(seen, 4);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_true(server.accepted >= 4);
+	probe_server_stop(&server);
+}
+
+static void what_follows_the_expected_answer_is_no_part_of_the_next(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "+PONG\r\n", .in_bytes = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b,
+			target_at(CHECK(.kind = CHECK_TCP, .send = T("PING\r\n"),
+						  .expect_text = T("+PONG"), .keep_alive = true),
+					"127.0.0.1", server.port, false));
+	await(seen, 5);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_int_equal(server.accepted, 1);
+	probe_server_stop(&server);
+}
+
+static void a_kept_connection_ends_with_its_probe(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_http_at(server.port));
+	await(seen, 2);
+	prober_remove(b->prober, seen->probe);
+	seen->probe = NULL;
+	for (int i = 0; i < 2000 && server.ended < 1; i++)
+		(void) usleep(1000);
+	assert_int_equal(server.ended, 1);
+	probe_server_stop(&server);
+}
+
+/* ---- time ---- */
+
+static void no_answer_in_time_says_what_was_waited_for(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = {};
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask_each(b, http_at(server.port), 20 * MSEC, 50 * MSEC);
+	await(seen, 2);
+	assert_int_equal(seen->by_reason[PROBE_TIMEOUT], seen->count);
+	assert_string_equal(seen->last.verdict.text,
+			"no answer within 0.05 s (waiting for the answer)");
+	assert_true(seen->last.took_usec >= 50 * MSEC);
+	probe_server_stop(&server);
+}
+
+/* A port whose queue of connections is full: nothing is refused, nothing gets through. */
+struct black_hole {
+	int listen_fd, fds[8];
+	uint16_t port;
+};
+
+static void black_hole_open(struct black_hole *hole)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	hole->listen_fd = probe_server_listen(0, &hole->port);
+	address.sin_port = htons(hole->port);
+	for (size_t i = 0; i < 8; i++) {
+		hole->fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		(void) connect(hole->fds[i], (const struct sockaddr *) &address, sizeof(address));
+	}
+}
+
+static void black_hole_close(struct black_hole *hole)
+{
+	for (size_t i = 0; i < 8; i++)
+		(void) close(hole->fds[i]);
+	(void) close(hole->listen_fd);
+}
+
+static void one_black_hole_among_a_hundred_delays_nobody(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct black_hole hole;
+	uint64_t late[99];
+	size_t count = 0;
+	struct seen *lost;
+
+	black_hole_open(&hole);
+	probe_server_start(&server);
+	lost = ask_each(b, http_at(hole.port), 100 * MSEC, 1000 * MSEC);
+	for (unsigned i = 0; i < 99; i++)
+		(void) ask_each(b, http_at(server.port), 100 * MSEC, 1000 * MSEC);
+	await(lost, 1);
+
+	assert_int_equal(lost->last.verdict.reason, PROBE_TIMEOUT);
+	assert_string_equal(lost->last.verdict.text, "no answer within 1 s (connecting)");
+	for (unsigned i = 1; i < 100; i++) {
+		struct seen *seen = &b->seen[i];
+
+		assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+		assert_true(seen->count >= 5); /* in the second that the other took */
+		late[count++] = seen->late_max_usec;
+	}
+	for (size_t i = 0, above = 0; i < count; i++) {
+		above += late[i] > 100 * MSEC;
+		assert_true(above < count / 2);
+	}
+	probe_server_stop(&server);
+	black_hole_close(&hole);
+}
+
+static void an_interval_is_kept_from_due_time_to_due_time(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct seen *seen;
+	uint64_t took;
+
+	probe_server_start(&server);
+	seen = ask_each(b, http_at(server.port), 20 * MSEC, 1000 * MSEC);
+	await(seen, 41);
+	took = seen->last.started_usec - seen->first_started_usec;
+	/* 39 intervals, and before them a random part of one. */
+	assert_in_range(took, 39 * 20 * MSEC - 5 * MSEC, 39 * 20 * MSEC + 400 * MSEC);
+	probe_server_stop(&server);
+}
+
+static void first_attempts_come_at_once_and_second_ones_spread(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	uint64_t begin = clock_boot_usec();
+	unsigned halves[2] = {};
+
+	probe_server_start(&server);
+	for (unsigned i = 0; i < 60; i++)
+		(void) ask_each(b, http_at(server.port), 400 * MSEC, 1000 * MSEC);
+	for (unsigned i = 0; i < 60; i++) {
+		await(&b->seen[i], 1);
+		assert_true(b->seen[i].first_started_usec - begin < 300 * MSEC);
+	}
+	for (unsigned i = 0; i < 60; i++) {
+		await(&b->seen[i], 2);
+		halves[b->seen[i].last.started_usec - begin > 200 * MSEC]++;
+	}
+	assert_true(halves[0] > 10);
+	assert_true(halves[1] > 10);
+	probe_server_stop(&server);
+}
+
+static bool all_asked(void *userdata)
+{
+	struct bench *b = userdata;
+
+	for (unsigned i = 0; i < b->count; i++)
+		if (b->seen[i].count == 0)
+			return false;
+	return true;
+}
+
+static void first_attempts_of_very_many_keep_to_the_burst(void **state)
+{
+	struct bench *b = *state;
+	uint64_t begin = clock_boot_usec();
+	uint16_t port = closed_port();
+
+	for (unsigned i = 0; i < 1000; i++)
+		(void) ask_each(b, tcp_at(port), 60000 * MSEC, 1000 * MSEC);
+	loop_until(b->event, all_asked, b);
+	/* A twentieth of PROBER_BURST at once, and 900 at 2,000 a second. */
+	assert_in_range(clock_boot_usec() - begin, 440 * MSEC, 5000 * MSEC);
+}
+
+static void a_cap_on_the_rate_stretches_all_intervals_and_says_so(void **state)
+{
+	struct bench *b = *state;
+	const struct prober_config config = { .threads = 1, .max_rate = 100 };
+	uint16_t port = closed_port();
+	struct prober_stats stats;
+	uint64_t begin, probes;
+
+	prober_configure(b->prober, &config);
+	for (unsigned i = 0; i < 50; i++)
+		(void) ask_each(b, tcp_at(port), 50 * MSEC, 1000 * MSEC);
+	prober_stats(b->prober, &stats);
+	assert_true(stats.wanted_rate > 999 && stats.wanted_rate < 1001);
+	assert_true(stats.rate > 99 && stats.rate < 101);
+	assert_true(stats.stretch > 9.9 && stats.stretch < 10.1);
+
+	loop_until(b->event, all_asked, b);
+	prober_stats(b->prober, &stats);
+	begin = clock_boot_usec();
+	probes = stats.probes;
+	await(&b->seen[0], b->seen[0].count + 2);
+	prober_stats(b->prober, &stats);
+	/* No more than the cap, plus what may begin at once. */
+	assert_true((double) (stats.probes - probes) <=
+			100 * (double) (clock_boot_usec() - begin) / 1e6 + 10);
+
+	for (unsigned i = 10; i < 50; i++)
+		prober_remove(b->prober, b->seen[i].probe);
+	for (unsigned i = 10; i < 50; i++)
+		b->seen[i].probe = NULL;
+	prober_stats(b->prober, &stats);
+	assert_true(stats.stretch > 1.9 && stats.stretch < 2.1);
+	assert_int_equal(stats.count, 10);
+}
+
+static void a_shorter_interval_moves_the_next_attempt_forward(void **state)
+{
+	struct bench *b = *state;
+	struct seen *seen = ask_each(b, tcp_at(closed_port()), 3600000 * MSEC, 1000 * MSEC);
+
+	await(seen, 1);
+	prober_set_interval(b->prober, seen->probe, 20 * MSEC);
+	await(seen, 4); /* or the loop's deadline passes */
+}
+
+/* ---- removal ---- */
+
+static void a_removed_probe_is_broken_off_and_tells_nothing(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = {};
+	struct seen *seen, *other;
+	struct prober_stats stats;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	while (server.asked == 0)
+		(void) sd_event_run(b->event, 1000);
+	prober_remove(b->prober, seen->probe);
+	seen->probe = NULL;
+	for (int i = 0; i < 2000 && server.ended < 1; i++)
+		(void) usleep(1000);
+	assert_int_equal(server.ended, 1);
+
+	other = ask(b, tcp_at(closed_port()));
+	await(other, 3);
+	assert_int_equal(seen->count, 0);
+	assert_int_equal(server.asked, 1);
+	prober_stats(b->prober, &stats);
+	assert_int_equal(stats.count, 1);
+	assert_int_equal(stats.discarded, 0);
+	probe_server_stop(&server);
+}
+
+static void a_probe_may_be_removed_while_results_are_told(void **state)
+{
+	struct bench *b = *state;
+	uint16_t port = closed_port();
+
+	for (unsigned i = 0; i < 50; i++)
+		(void) ask_each(b, tcp_at(port), MSEC, 1000 * MSEC);
+	b->remover = &b->seen[10];
+	b->remove = &b->seen[11];
+	await(&b->seen[10], 5);
+	assert_null(b->seen[11].probe);
+	b->remover = b->remove = &b->seen[20];
+	await(&b->seen[21], b->seen[21].count + 5);
+	assert_null(b->seen[20].probe);
+}
+
+static void very_many_come_and_go(void **state)
+{
+	struct bench *b = *state;
+	uint16_t port = closed_port();
+
+	for (unsigned i = 0; i < PROBES_MAX; i++)
+		(void) ask_each(b, tcp_at(port), 1000 * MSEC, 1000 * MSEC);
+	await(&b->seen[0], 1);
+	for (unsigned i = 0; i < PROBES_MAX; i += 2) {
+		prober_remove(b->prober, b->seen[i].probe);
+		b->seen[i].probe = NULL;
+	}
+	await(&b->seen[1], 2);
+}
+
+/* ---- the node's own faults ---- */
+
+static void a_node_without_descriptors_blames_nobody(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = HTTP_OK };
+	struct rlimit before, none;
+	struct prober_stats stats;
+	struct seen *seen;
+	unsigned locals;
+
+	probe_server_start(&server);
+	seen = ask(b, http_at(server.port));
+	await(seen, 1);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = before.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	while (seen->by_reason[PROBE_LOCAL] == 0)
+		await(seen, seen->count + 1);
+	assert_string_equal(seen->last.verdict.text, "cannot open a socket: Too many open files");
+	assert_int_equal(probe_reason_outcome(seen->last.verdict.reason), PROBE_IS_NOTHING);
+
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	await(seen, seen->count + 3);
+	locals = seen->by_reason[PROBE_LOCAL];
+	assert_int_equal(seen->last.verdict.reason, PROBE_OK);
+	prober_stats(b->prober, &stats);
+	assert_int_equal(stats.local, locals);
+	probe_server_stop(&server);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(a_port_that_listens_is_up),
+		TEST(a_port_without_a_listener_is_refused),
+		TEST(a_server_is_told_something_and_answers_as_expected),
+		TEST(an_answer_in_pieces_is_put_together),
+		TEST(another_answer_is_shown),
+		TEST(a_connection_that_ends_without_an_answer_is_reset),
+		TEST(an_http_server_is_asked_and_believed),
+		TEST(a_status_that_is_not_expected_is_told),
+		TEST(what_is_no_http_is_told),
+		TEST(a_body_is_read_as_far_as_a_match_needs_it),
+		TEST(a_value_in_a_chunked_body_is_found),
+		TEST(a_kept_connection_is_used_again),
+		TEST(the_rest_of_an_answer_does_not_hold_up_the_verdict),
+		TEST(a_kept_connection_that_the_server_ends_says_nothing_of_it),
+		TEST(a_server_that_closes_after_each_answer_is_connected_anew),
+		TEST(what_follows_the_expected_answer_is_no_part_of_the_next),
+		TEST(a_kept_connection_ends_with_its_probe),
+		TEST(no_answer_in_time_says_what_was_waited_for),
+		TEST(one_black_hole_among_a_hundred_delays_nobody),
+		TEST(an_interval_is_kept_from_due_time_to_due_time),
+		TEST(first_attempts_come_at_once_and_second_ones_spread),
+		TEST(first_attempts_of_very_many_keep_to_the_burst),
+		TEST(a_cap_on_the_rate_stretches_all_intervals_and_says_so),
+		TEST(a_shorter_interval_moves_the_next_attempt_forward),
+		TEST(a_removed_probe_is_broken_off_and_tells_nothing),
+		TEST(a_probe_may_be_removed_while_results_are_told),
+		TEST(very_many_come_and_go),
+		TEST(a_node_without_descriptors_blames_nobody),
+	};
+
+	return cmocka_run_group_tests_name("prober", tests, NULL, NULL);
+}
