@@ -43,6 +43,7 @@ enum door {
 };
 
 #define EXCLUDE_MAX 64
+#define HEADERS_MAX 64
 
 struct ctl_options {
 	enum output_format output;
@@ -53,6 +54,8 @@ struct ctl_options {
 	const char *hint, *version_label, *sticky, *key;
 	const char *exclude[EXCLUDE_MAX];
 	size_t exclude_count;
+	const char *headers[HEADERS_MAX]; /* NAME:VALUE */
+	size_t header_count;
 	bool wait;
 	uint64_t wait_timeout_usec; /* 0: none */
 	const char *timeout, *reason, *order;

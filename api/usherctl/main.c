@@ -98,6 +98,16 @@ static int add_exclude(struct ctl *ctl, const char *text)
 	return EXIT_DONE;
 }
 
+static int add_header(struct ctl *ctl, const char *text)
+{
+	if (!strchr(text, ':') || *text == ':')
+		return ctl_usage(ctl, "--header %s is not NAME:VALUE", text);
+	if (ctl->options.header_count == HEADERS_MAX)
+		return ctl_usage(ctl, "--header is given more than %d times", HEADERS_MAX);
+	ctl->options.headers[ctl->options.header_count++] = text;
+	return EXIT_DONE;
+}
+
 static int set_option(struct ctl *ctl, enum option_id id, const char *text)
 {
 	struct ctl_options *options = &ctl->options;
@@ -137,6 +147,8 @@ static int set_option(struct ctl *ctl, enum option_id id, const char *text)
 		return EXIT_DONE;
 	case OPTION_EXCLUDE:
 		return add_exclude(ctl, text);
+	case OPTION_HEADER:
+		return add_header(ctl, text);
 	case OPTION_WAIT:
 		options->wait = true;
 		return EXIT_DONE;

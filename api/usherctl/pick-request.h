@@ -1,6 +1,7 @@
 #pragma once
 
-/* What --hint, --version-label, --sticky, --key and --exclude say, as pick and explain want it. */
+/* What --hint, --version-label, --sticky, --key, --exclude and --header say, as pick and explain
+ * want it. */
 
 #include "ctl.h"
 

@@ -25,6 +25,9 @@ const struct option_info option_infos[OPTION_IDS] = {
 	[OPTION_KEY] = { "key", 0, "TEXT", "The key for consistent hashing.", NULL },
 	[OPTION_EXCLUDE] = { "exclude", 0, "ENDPOINT",
 			"Not this one, which was tried already; may be given again.", NULL },
+	[OPTION_HEADER] = { "header", 0, "NAME:VALUE",
+			"A header of the request that the endpoint is for; may be given again.",
+			NULL },
 	[OPTION_WAIT] = { "wait", 0, NULL, "Show each step as it happens, until the end.", NULL },
 	[OPTION_WAIT_TIMEOUT] = { "wait-timeout", 0, "DURATION",
 			"Give up waiting (exit 124) after this time; the job goes on. Implies --wait.",
@@ -41,8 +44,11 @@ const struct option_info option_infos[OPTION_IDS] = {
 			"Go on from this revision, where the daemon still knows it.", NULL },
 };
 
-#define O(id)      (1u << OPTION_##id)
-#define REQUEST    (O(HINT) | O(VERSION_LABEL) | O(STICKY) | O(KEY) | O(EXCLUDE))
+#define O(id)   (1u << OPTION_##id)
+#define REQUEST (O(HINT) | O(VERSION_LABEL) | O(STICKY) | O(KEY) | O(EXCLUDE) | O(HEADER))
+#define REQUEST_USAGE                                                                                 \
+	"[--hint TEXT] [--version-label TEXT] [--sticky ENDPOINT] [--key TEXT] [--exclude ENDPOINT] " \
+	"[--header NAME:VALUE]"
 #define WAITING    (O(WAIT) | O(WAIT_TIMEOUT))
 #define WAIT_USAGE "[--wait] [--wait-timeout DURATION]"
 
@@ -58,15 +64,14 @@ const struct verb verbs[] = {
 			"An endpoint is named SERVICE/ENDPOINT; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"
 			"of it. A plug-in is described with the table of its options.",
 			O(MAX_AGE), ARGUMENT_KIND, 2, SIZE_MAX, verb_describe },
-	{ "pick", "pick SERVICE [--hint TEXT] [--version-label TEXT] [--sticky ENDPOINT] [--key TEXT] [--exclude ENDPOINT]",
-			"Choose one endpoint",
+	{ "pick", "pick SERVICE " REQUEST_USAGE, "Choose one endpoint",
 			"Prints its id and address. Counts as a pick like any consumer's.",
 			O(MAX_AGE) | REQUEST, ARGUMENT_SERVICE, 1, 1, verb_pick },
 	{ "watch", "watch SERVICE [--revision N]", "Follow a service's directory",
 			"A line for every change, until interrupted; -o json gives the lines of the stream as they are.\n"
 			"When usherd goes away, the watch goes on as soon as it is back.",
 			O(REVISION), ARGUMENT_SERVICE, 1, 1, verb_watch },
-	{ "explain", "explain SERVICE [--hint TEXT] [--version-label TEXT] [--sticky ENDPOINT] [--key TEXT] [--exclude ENDPOINT]",
+	{ "explain", "explain SERVICE " REQUEST_USAGE,
 			"A pick, stage by stage, and why each endpoint left",
 			"Does not count as a pick.", O(MAX_AGE) | REQUEST, ARGUMENT_SERVICE, 1, 1,
 			verb_explain },

@@ -23,7 +23,7 @@ struct health;
 
 struct health_events {
 	/* The state of at least one endpoint has changed: health_states() is another. Called at
-	 * most once a batch of results. */
+	 * most once in a turn of the loop, at its end, however many have changed. */
 	void (*changed)(void *userdata, struct health *health);
 };
 
@@ -33,24 +33,25 @@ struct health_office *health_office_free(struct health_office *o); /* after all 
 void health_office_configure(struct health_office *o, const struct prober_config *config);
 void health_office_stats(struct health_office *o, struct prober_stats *ret);
 
-/* config is borrowed until health_configure() or health_free(). Errors: those of check_new(),
- * ENOMEM. */
-int health_new(struct health_office *o, const char *service, const struct health_config *config,
-		const struct health_events *events, void *userdata, struct health **ret,
-		struct usher_error *reterr);
+/* Of a service that has a check or judges reports. check is that of config, made by check_new()
+ * while there still was somebody to refuse it; NULL where the kind is CHECK_NONE. Takes a reference
+ * to it; nothing of config is borrowed. NULL when out of memory. */
+struct health *health_new(struct health_office *o, const char *service,
+		const struct health_config *config, struct check *check,
+		const struct health_events *events, void *userdata);
 struct health *health_free(struct health *h); /* NULL is fine; its probes stop */
-/* Another configuration of the same service; what is judged stays where the check stays. Errors: as
- * health_new; then the last one stays in force. */
-int health_configure(
-		struct health *h, const struct health_config *config, struct usher_error *reterr);
+/* Another configuration of the same service. What is judged stays where the same is asked; where
+ * another check asks otherwise, it starts anew. In force at once for judging; what is asked changes
+ * with the next health_follow(). */
+void health_configure(struct health *h, const struct health_config *config, struct check *check);
 /* Whether a and b ask and judge alike. */
 bool health_config_equal(const struct health_config *a, const struct health_config *b);
 
-/* The endpoints are these now. Takes a reference. Errors: ENOMEM; tried again by the next call, the
- * last set stays in force. */
+/* The endpoints are these now. Takes a reference. Costs nothing when it is the set that is followed
+ * already. Errors: ENOMEM; the last set stays in force, and the next call tries again. */
 int health_follow(struct health *h, struct usher_endpoints *all);
-/* enum usher_health of each endpoint of the followed set, in its order. Borrowed until the next
- * call of health_follow or the next `changed`. */
+/* enum usher_health of each endpoint of the followed set, in its order. Borrowed until the loop
+ * turns or health_follow() is called. */
 const uint8_t *health_states(const struct health *h);
 const struct usher_endpoints *health_set(const struct health *h);
 

@@ -11,7 +11,7 @@
 
 struct explain_query {
 	const char *hint, *version, *sticky, *key;
-	struct field_texts exclude;
+	struct field_texts exclude, headers; /* headers: NAME:VALUE */
 	uint64_t max_age_usec;
 };
 
@@ -21,6 +21,7 @@ static const struct field query_fields[] = {
 	{ "sticky", FIELD_TEXT, offsetof(struct explain_query, sticky) },
 	{ "key", FIELD_TEXT, offsetof(struct explain_query, key) },
 	{ "exclude", FIELD_TEXTS, offsetof(struct explain_query, exclude) },
+	{ "header", FIELD_TEXTS, offsetof(struct explain_query, headers) },
 	{ "max_age", FIELD_DURATION, offsetof(struct explain_query, max_age_usec) },
 	{},
 };
@@ -76,32 +77,15 @@ static void render_choice(struct text *text, const struct explanation *e)
 	text_add_string(text, "}\n");
 }
 
-int api_explain(struct request *q)
+static int respond_explanation(
+		struct request *q, struct context *context, struct usher_request *request)
 {
-	struct explain_query query = {};
-	struct usher_request request = { .size = sizeof(request) };
 	struct explanation explanation = {};
-	struct context *context;
 	struct text text = {};
 	const char *comma = "";
-	fields_given given;
 	int r;
 
-	if (!request_query(q, query_fields, &query, &given))
-		return 0;
-	context = request_context(q);
-	if (!context)
-		return 0;
-	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))
-		return 0;
-	request.hint = query.hint;
-	request.version = query.version;
-	request.sticky = query.sticky;
-	request.key = query.key;
-	request.exclude = query.exclude.items;
-	request.exclude_count = query.exclude.count;
-	request.now_usec = q->now_usec;
-	r = context_explain(context, &request, q->now_usec, &explanation);
+	r = context_explain(context, request, q->now_usec, &explanation);
 	if (r < 0)
 		return r;
 	text_add_string(&text, "{\"service\": ");
@@ -119,4 +103,39 @@ int api_explain(struct request *q)
 	render_choice(&text, &explanation);
 	explanation_done(&explanation);
 	return respond_json(q, MHD_HTTP_OK, &text);
+}
+
+int api_explain(struct request *q)
+{
+	struct explain_query query = {};
+	struct usher_request request = { .size = sizeof(request) };
+	struct usher_error error = {};
+	autofree char *room = NULL;
+	struct field_pairs headers;
+	struct context *context;
+	fields_given given;
+	int r;
+
+	if (!request_query(q, query_fields, &query, &given))
+		return 0;
+	r = field_pairs_from_texts("header", &query.headers, &headers, &room, &error);
+	if (r < 0)
+		return respond_problem(q, r == -ENOMEM ? PROBLEM_INTERNAL : PROBLEM_BAD_REQUEST,
+				"query: %s", usher_error_text(&error, r));
+	context = request_context(q);
+	if (!context)
+		return 0;
+	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))
+		return 0;
+	request.hint = query.hint;
+	request.version = query.version;
+	request.sticky = query.sticky;
+	request.key = query.key;
+	request.exclude = query.exclude.items;
+	request.exclude_count = query.exclude.count;
+	request.now_usec = q->now_usec;
+	request.consumer = request_consumer(q);
+	request.headers = headers.items;
+	request.header_count = headers.count;
+	return request.consumer ? respond_explanation(q, context, &request) : -ENOMEM;
 }

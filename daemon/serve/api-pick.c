@@ -13,6 +13,7 @@
 struct pick_body {
 	const char *hint, *version, *sticky, *key;
 	struct field_texts exclude;
+	struct field_pairs headers;
 };
 
 static const struct field body_fields[] = {
@@ -21,6 +22,7 @@ static const struct field body_fields[] = {
 	{ "sticky", FIELD_TEXT, offsetof(struct pick_body, sticky) },
 	{ "key", FIELD_TEXT, offsetof(struct pick_body, key) },
 	{ "exclude", FIELD_TEXTS, offsetof(struct pick_body, exclude) },
+	{ "headers", FIELD_PAIRS, offsetof(struct pick_body, headers) },
 	{},
 };
 
@@ -86,9 +88,14 @@ static int pick(struct request *q, struct context *context, const struct pick_bo
 		.exclude = body->exclude.items,
 		.exclude_count = body->exclude.count,
 		.now_usec = q->now_usec,
+		.consumer = request_consumer(q),
+		.headers = body->headers.items,
+		.header_count = body->headers.count,
 	};
 	struct pick choice = {};
 
+	if (!request.consumer)
+		return -ENOMEM;
 	context_pick(context, &request, q->now_usec, &choice);
 	q->server->picks[choice.result]++;
 	if (choice.result != PICK_OK)
@@ -109,9 +116,9 @@ int api_pick(struct request *q)
 	context = request_context(q);
 	if (!context)
 		return 0;
-	/* The list of what to exclude is long, and cleared only where it begins. */
+	/* The lists are long, and cleared only where they begin. */
 	body.hint = body.version = body.sticky = body.key = NULL;
-	body.exclude.count = 0;
+	body.exclude.count = body.headers.count = 0;
 	if (!request_body(q, body_fields, &body, &given))
 		return 0;
 	if (query.max_age_usec > 0 && !request_is_fresh(q, context, query.max_age_usec))

@@ -1,5 +1,6 @@
-/* A reader for the small flat objects that calls take: in place, without allocation, for it stands
- * on the way of every pick that asks for something. RFC 8259, strictly, without nesting. */
+/* A reader for the small flat objects that calls take, and for lists of them: in place, without
+ * allocation, for it stands on the way of every pick that asks for something. RFC 8259, strictly,
+ * with no more nesting than the tables have. */
 
 #include <errno.h>
 #include <string.h>
@@ -10,12 +11,13 @@
 struct reader {
 	char *at;
 	char *end; /* where a NUL stands */
+	const char *what;
 	struct usher_error *reterr;
 };
 
 static int refuse(const struct reader *r, const char *what)
 {
-	return usher_error_set(r->reterr, -EINVAL, "the body is no JSON object: %s", what);
+	return usher_error_set(r->reterr, -EINVAL, "the body is no %s: %s", r->what, what);
 }
 
 static void skip_blanks(struct reader *r)
@@ -191,6 +193,39 @@ static int read_texts(struct reader *r, const struct field *field, void *ret)
 	return take_char(r, ']') ? 0 : refuse(r, "a list does not end");
 }
 
+static int read_pair(struct reader *r, const char *field, struct field_pairs *ret)
+{
+	const char *name = NULL, *value = NULL;
+	int error;
+
+	error = read_text(r, &name);
+	if (error < 0)
+		return usher_error_prefix(r->reterr, error, "%s", field);
+	if (!take_char(r, ':'))
+		return refuse(r, "a colon is missing");
+	error = read_text(r, &value);
+	if (error < 0)
+		return usher_error_prefix(r->reterr, error, "%s: %.40s", field, name);
+	return field_add_pair(field, name, value, ret, r->reterr);
+}
+
+static int read_pairs(struct reader *r, const struct field *field, void *ret)
+{
+	struct field_pairs *pairs = (struct field_pairs *) ((char *) ret + field->offset);
+	int error;
+
+	if (!take_char(r, '{'))
+		return refuse(r, "an object is missing");
+	if (take_char(r, '}'))
+		return 0;
+	do {
+		error = read_pair(r, field->name, pairs);
+		if (error < 0)
+			return error;
+	} while (take_char(r, ','));
+	return take_char(r, '}') ? 0 : refuse(r, "an object does not end");
+}
+
 static const char *type_name(enum field_type type)
 {
 	switch (type) {
@@ -202,8 +237,12 @@ static const char *type_name(enum field_type type)
 		return "a whole number";
 	case FIELD_DURATION:
 		return "a duration in quotes, such as \"10s\"";
+	case FIELD_MSEC:
+		return "a number of milliseconds, such as 12 or 0.25";
 	case FIELD_TEXTS:
 		return "a list of texts";
+	case FIELD_PAIRS:
+		return "an object whose values are texts";
 	}
 	return "?";
 }
@@ -218,9 +257,12 @@ static bool fits(enum field_type type, char c)
 	case FIELD_FLAG:
 		return c == 't' || c == 'f';
 	case FIELD_COUNT:
+	case FIELD_MSEC:
 		return c >= '0' && c <= '9';
 	case FIELD_TEXTS:
 		return c == '[';
+	case FIELD_PAIRS:
+		return c == '{';
 	}
 	return false;
 }
@@ -245,12 +287,14 @@ static int read_value(struct reader *r, const struct field *field, unsigned inde
 				type_name(field->type));
 	if (field->type == FIELD_TEXTS)
 		return read_texts(r, field, ret);
+	if (field->type == FIELD_PAIRS)
+		return read_pairs(r, field, ret);
 	if (*r->at == '"') {
 		error = read_text(r, &value);
 	} else {
 		error = read_word(r, word, sizeof(word));
 		value = word;
-		if (error >= 0 && word[0] == '0' && word[1])
+		if (error >= 0 && word[0] == '0' && word[1] >= '0' && word[1] <= '9')
 			return refuse(r, "a number begins with 0");
 	}
 	if (error < 0)
@@ -282,13 +326,42 @@ static int read_member(struct reader *r, const struct field *fields, void *ret, 
 	return read_value(r, field, index, ret, given);
 }
 
+static int read_object(
+		struct reader *r, const struct field *fields, void *ret, fields_given *ret_given)
+{
+	fields_given given = 0;
+	uint32_t seen = 0;
+	int error;
+
+	if (!take_char(r, '{'))
+		return refuse(r, "it begins with {");
+	if (!take_char(r, '}')) {
+		do {
+			error = read_member(r, fields, ret, &seen, &given);
+			if (error < 0)
+				return error;
+		} while (take_char(r, ','));
+		if (!take_char(r, '}'))
+			return refuse(r, "it does not end with }");
+	}
+	*ret_given = given;
+	return 0;
+}
+
+static int read_end(struct reader *r)
+{
+	skip_blanks(r);
+	return r->at == r->end ? 0 : refuse(r, "something comes after it");
+}
+
 // NOLINTNEXTLINE(readability-non-const-parameter): it is changed in place
 int fields_from_json(const struct field *fields, char *text, size_t length, void *ret,
 		fields_given *ret_given, struct usher_error *reterr)
 {
-	struct reader r = { .at = text, .end = text + length, .reterr = reterr };
+	struct reader r = {
+		.at = text, .end = text + length, .what = "JSON object", .reterr = reterr
+	};
 	fields_given given = 0;
-	uint32_t seen = 0;
 	int error;
 
 	*ret_given = 0;
@@ -297,20 +370,83 @@ int fields_from_json(const struct field *fields, char *text, size_t length, void
 	skip_blanks(&r);
 	if (r.at == r.end)
 		return 0;
-	if (!take_char(&r, '{'))
-		return refuse(&r, "it begins with {");
-	if (!take_char(&r, '}')) {
-		do {
-			error = read_member(&r, fields, ret, &seen, &given);
-			if (error < 0)
-				return error;
-		} while (take_char(&r, ','));
-		if (!take_char(&r, '}'))
-			return refuse(&r, "it does not end with }");
-	}
-	skip_blanks(&r);
-	if (r.at != r.end)
-		return refuse(&r, "something comes after it");
+	error = read_object(&r, fields, ret, &given);
+	if (error < 0)
+		return error;
+	error = read_end(&r);
+	if (error < 0)
+		return error;
 	*ret_given = given;
 	return 0;
+}
+
+static int read_item(struct reader *r, struct field_list *list)
+{
+	char *item = (char *) list->items + list->count * list->item_size;
+	int error;
+
+	if (list->count == list->max)
+		return usher_error_set(r->reterr, -E2BIG,
+				"more than %zu %s in one call; send them in several", list->max,
+				list->name);
+	memset(item, 0, list->item_size);
+	error = read_object(r, list->fields, item, (fields_given *) (void *) item);
+	if (error < 0)
+		return usher_error_prefix(r->reterr, error, "%s[%zu]", list->name, list->count);
+	list->count++;
+	return 0;
+}
+
+static int read_list(struct reader *r, struct field_list *list)
+{
+	int error;
+
+	if (!take_char(r, '['))
+		return refuse(r, "it begins with [");
+	if (take_char(r, ']'))
+		return 0;
+	do {
+		error = read_item(r, list);
+		if (error < 0)
+			return error;
+	} while (take_char(r, ','));
+	return take_char(r, ']') ? 0 : refuse(r, "it does not end with ]");
+}
+
+/* {"NAME": [...]} */
+static int read_named_list(struct reader *r, struct field_list *list)
+{
+	const struct field known[] = { { .name = list->name, .type = FIELD_TEXTS }, {} };
+	const struct field *found = NULL;
+	const char *name = NULL;
+	fields_given given = 0;
+	int error;
+
+	error = read_text(r, &name);
+	if (error < 0)
+		return error;
+	error = field_find(known, name, &given, &found, r->reterr);
+	if (error < 0)
+		return error;
+	if (!take_char(r, ':'))
+		return refuse(r, "a colon is missing");
+	error = read_list(r, list);
+	if (error < 0)
+		return error;
+	return take_char(r, '}') ? 0 : refuse(r, "it does not end with }");
+}
+
+int fields_list_from_json(
+		struct field_list *list, char *text, size_t length, struct usher_error *reterr)
+{
+	struct reader r = {
+		.at = text, .end = text + length, .what = "list of JSON objects", .reterr = reterr
+	};
+	int error;
+
+	list->count = 0;
+	if (length == 0)
+		return refuse(&r, "it is empty");
+	error = take_char(&r, '{') ? read_named_list(&r, list) : read_list(&r, list);
+	return error < 0 ? error : read_end(&r);
 }

@@ -38,6 +38,13 @@ const char *request_header(struct request *q, const char *name)
 	return MHD_lookup_connection_value(q->peer->connection, MHD_HEADER_KIND, name);
 }
 
+const char *request_consumer(struct request *q)
+{
+	struct consumer *consumer = peer_consumer(q->peer, request_header(q, CONSUMER_HEADER));
+
+	return consumer ? consumer_name(consumer) : NULL;
+}
+
 struct MHD_Response *response_new(struct text *text, const char *content_type)
 {
 	size_t length = text->length;

@@ -69,6 +69,8 @@ bool request_body(
 bool request_no_query(struct request *q);
 /* A header, or NULL. */
 const char *request_header(struct request *q, const char *name);
+/* Who asks, by the name that it gives itself or that of its program. NULL when out of memory. */
+const char *request_consumer(struct request *q);
 
 /* The context of the first parameter. NULL: there is none, and that is answered. */
 struct context *request_known_context(struct request *q);

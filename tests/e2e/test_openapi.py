@@ -107,6 +107,8 @@ def test_the_document_is_whole():
     ("listEndpoints", "/v1/services/catalog/endpoints?nonsense=1"),
     ("explain", "/v1/services/catalog/explain"),
     ("explain", "/v1/services/catalog/explain?exclude=catalog-a&exclude=catalog-b&key=k&hint=h&version=1&sticky=x"),
+    ("explain", "/v1/services/catalog/explain?header=X-API-Version:1.0&header=X-Beta:"),
+    ("explain", "/v1/services/catalog/explain?header=nonsense"),
     ("explain", "/v1/services/search/explain"),
     ("budget", "/v1/services/catalog/budget"),
     ("budget", "/v1/services/catalog/budget?rate=200"),
@@ -144,9 +146,11 @@ def test_what_a_service_shows_is_what_its_file_says(daemon):
 
 def test_picks_answer_as_documented(daemon):
     assert check(daemon.pick(), "pick")["endpoint"]["id"] == "catalog-a"
-    for body in ({"hint": "h", "version": "1", "sticky": "x", "key": "k", "exclude": ["y"]}, {"hint": None}, {}, ""):
+    for body in ({"hint": "h", "version": "1", "sticky": "x", "key": "k", "exclude": ["y"]}, {"hint": None}, {}, "",
+                 {"headers": {"X-API-Version": "1.0", "X-Beta": ""}}, {"headers": None}):
         assert check(daemon.pick(body=body), "pick")["service"] == "catalog"
-    for body in ("[]", "{", {"hnit": "x"}, {"hint": 3}, {"exclude": "a"}, "x" * 70000):
+    for body in ("[]", "{", {"hnit": "x"}, {"hint": 3}, {"exclude": "a"}, "x" * 70000,
+                 {"headers": {"a b": "c"}}, {"headers": ["a"]}, {"headers": {"a": 1}}, {"headers": {"a": "b", "A": "b"}}):
         assert check(daemon.pick(body=body), "pick")["code"] in ("bad_request", "too_large")
 
 

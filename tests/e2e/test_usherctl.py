@@ -95,6 +95,7 @@ def test_an_unknown_verb_option_or_kind_is_met_with_the_nearest(ctl):
         (["drain", "catalog/a", "--timeout"], "--timeout needs a value"),
         (["get", "services", "-o", "xml"], "is not table, wide, json or yaml"),
         (["budget", "catalog", "--rate", "-1"], "is not a whole number"),
+        (["pick", "catalog", "--header", "X-Beta"], "--header X-Beta is not NAME:VALUE"),
         (["get", "services", "--chosen"], "--chosen is for endpoints"),
         (["-x", "status"], "there is no option -x"),
         (["completion", "tcsh"], "bash, zsh or fish"),
@@ -316,6 +317,8 @@ def test_pick(ctl):
     assert ctl("pick", "catalog").stdout == "catalog-a  10.0.0.5:8080\n"
     ctl("pick", "catalog", "--hint", "blue", "--version-label", "1.0", "--sticky", "a", "--key", "k", "--exclude", "x", "--exclude", "y")
     assert ctl.daemon.requests[-1].body == {"hint": "blue", "version": "1.0", "sticky": "a", "key": "k", "exclude": ["x", "y"]}
+    ctl("pick", "catalog", "--header", "X-API-Version: 1.0", "--header", "X-Beta:")
+    assert ctl.daemon.requests[-1].body == {"headers": {"X-API-Version": "1.0", "X-Beta": ""}}
     assert ctl.table("pick", "catalog", "-o", "wide")[1] == ["catalog-a", "10.0.0.5:8080", "east", "no", "live", "1s", "118"]
     ctl("pick", "nope", code=5)
 
@@ -330,6 +333,8 @@ def test_a_stale_pick_is_given_with_a_warning(ctl):
 def test_explain_tells_why_each_endpoint_left(ctl):
     text = ctl("explain", "catalog", "--hint", "a b", "--exclude", "x", "--exclude", "y").stdout
     assert ctl.daemon.requests[-1].query == {"hint": "a b", "exclude": ["x", "y"]}
+    ctl("explain", "catalog", "--header", "X-API-Version: 1.0", "--header", "X-Beta:yes")
+    assert ctl.daemon.requests[-1].query == {"header": ["X-API-Version: 1.0", "X-Beta:yes"]}
     assert re.search(r"^  zone +2 +1 +pass +yes +catalog-b +zone west is not east$", text, re.M)
     assert re.search(r"^Choice: +catalog-a$", text, re.M)
     assert re.search(r"^Share: +100.0%$", text, re.M)
