@@ -312,13 +312,18 @@ static int check_endpoint(const struct usher_endpoint *endpoint, struct usher_er
 	return check_metadata(endpoint, reterr);
 }
 
+static const char *label_value(const struct usher_endpoint *endpoint, const char *name)
+{
+	for (size_t i = 0; i < endpoint->metadata_count; i++)
+		if (strcmp(endpoint->metadata[i].name, name) == 0)
+			return endpoint->metadata[i].value;
+	return NULL;
+}
+
 static void put_weight(struct record *record, const struct usher_endpoint *endpoint)
 {
-	const char *text = endpoint->weight_text;
-
-	for (size_t i = 0; i < endpoint->metadata_count; i++)
-		if (strcmp(endpoint->metadata[i].name, USHER_WEIGHT_LABEL) == 0)
-			text = endpoint->metadata[i].value;
+	const char *label = label_value(endpoint, USHER_WEIGHT_LABEL);
+	const char *text = label ? label : endpoint->weight_text;
 
 	record->weight = endpoint->weight;
 	if (text ? usher_weight_parse(text, &record->weight) < 0
@@ -328,6 +333,13 @@ static void put_weight(struct record *record, const struct usher_endpoint *endpo
 	}
 	if (endpoint->weight_invalid)
 		record->flags |= RECORD_WEIGHT_INVALID;
+}
+
+static const char *zone_of(const struct usher_endpoint *endpoint)
+{
+	if (endpoint->zone && *endpoint->zone)
+		return endpoint->zone;
+	return label_value(endpoint, USHER_ZONE_LABEL);
 }
 
 /* What adding this endpoint can need at most, so that nothing fails half way. */
@@ -434,7 +446,7 @@ int usher_endpoints_add(struct usher_endpoints *e, const struct usher_endpoint *
 	record.id = text_put(e, id);
 	record.uid = text_put(e, endpoint->uid);
 	record.address = text_put(e, address);
-	record.zone = text_put(e, endpoint->zone);
+	record.zone = text_put(e, zone_of(endpoint));
 	put_labels(e, &record, endpoint);
 	e->records[e->count] = record;
 	*slot = (uint32_t) ++e->count;
@@ -525,6 +537,12 @@ const char *usher_endpoints_id(const struct usher_endpoints *e, size_t i)
 {
 	assert(i < e->count);
 	return text_at(e, e->records[i].id);
+}
+
+const char *usher_endpoints_zone(const struct usher_endpoints *e, size_t i)
+{
+	assert(i < e->count);
+	return text_or_null(e, e->records[i].zone);
 }
 
 static ssize_t find_sorted(const struct usher_endpoints *e, const char *id)

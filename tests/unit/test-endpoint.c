@@ -47,6 +47,40 @@ static void a_set_gives_back_what_was_added(void **state)
 	usher_endpoints_unref(set);
 }
 
+static void the_zone_is_that_of_the_metadata_where_there_is_no_other(void **state)
+{
+	static const struct {
+		const char *zone, *label, *expected;
+	} rows[] = {
+		{ "east", NULL, "east" },
+		{ "east", "west", "east" },
+		{ NULL, "west", "west" },
+		{ "", "west", "west" },
+		{ NULL, NULL, NULL },
+		{ NULL, "", NULL },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const struct usher_label label = { "zone", rows[i].label };
+		struct usher_endpoints *set = usher_endpoints_new();
+		struct usher_endpoint e = endpoint_at("a", "10.0.0.5", 8080), got;
+
+		e.zone = rows[i].zone;
+		e.metadata = &label;
+		e.metadata_count = rows[i].label != NULL;
+		assert_ok(usher_endpoints_add(set, &e, NULL));
+		usher_endpoints_seal(set);
+		usher_endpoints_get(set, 0, &got);
+		if (rows[i].expected)
+			assert_string_equal(got.zone, rows[i].expected);
+		else
+			assert_null(got.zone);
+		assert_ptr_equal(usher_endpoints_zone(set, 0), got.zone);
+		usher_endpoints_unref(set);
+	}
+}
+
 static void an_endpoint_without_an_id_is_called_after_its_place(void **state)
 {
 	struct usher_endpoints *set = usher_endpoints_new();
@@ -369,6 +403,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_set_gives_back_what_was_added),
+		cmocka_unit_test(the_zone_is_that_of_the_metadata_where_there_is_no_other),
 		cmocka_unit_test(an_endpoint_without_an_id_is_called_after_its_place),
 		cmocka_unit_test(an_id_is_in_a_set_once),
 		cmocka_unit_test(a_sealed_set_takes_no_more),

@@ -23,6 +23,7 @@ extern "C" {
 #define USHER_TEXT_MAX      1024   /* bytes of an id, address, zone, metadata name or value */
 #define USHER_WEIGHT_MAX    100000
 #define USHER_WEIGHT_LABEL  "weight" /* the metadata that sets the weight */
+#define USHER_ZONE_LABEL    "zone"   /* the metadata that sets the zone where nothing else does */
 #define USHER_AUTHORITY_MAX (USHER_TEXT_MAX + 9)
 
 /* What people decided about an endpoint; never mixed with health, which is what was observed. */
@@ -63,7 +64,7 @@ struct usher_endpoint {
 				none known */
 	const char *address; /* IPv4, IPv6 without brackets (a zone as in fe80::1%eth0), or a host
 				name */
-	const char *zone;    /* NULL: unknown */
+	const char *zone;    /* NULL or empty: that of the metadata "zone", else unknown */
 	const char *weight_text; /* as the registry wrote it, parsed by the set; NULL: use `weight`
 				  */
 	uint32_t weight;         /* 0..USHER_WEIGHT_MAX; 0 receives no new traffic */
@@ -120,6 +121,8 @@ static inline void usher_endpoints_get(
 }
 /* The id alone, without filling a whole endpoint. */
 const char *usher_endpoints_id(const struct usher_endpoints *e, size_t i);
+/* The zone alone, or NULL: unknown. */
+const char *usher_endpoints_zone(const struct usher_endpoints *e, size_t i);
 /* The index of an id, or -ENOENT. */
 ssize_t usher_endpoints_find(const struct usher_endpoints *e, const char *id);
 /* The value of one metadata name, or NULL. */

@@ -16,7 +16,8 @@
  *   1.0  options, discovery, registration, stage, selector
  *   1.1  view and request say more (health, open requests, who asks, its headers); a stage may
  * weigh, tell what it did, and say per instance whether it looks at the request; a selector may
- * learn from reports, in slots that the host keeps
+ * learn from reports, in slots that the host keeps; hashes of keys and selectors of
+ * labels for all; the metadata "zone" is a zone
  */
 
 #include <stdarg.h>

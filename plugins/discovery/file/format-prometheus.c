@@ -155,9 +155,6 @@ static int prometheus_build(struct usher_endpoints *set, const struct part *part
 						 "__scheme__", &scheme, reterr)) < 0)
 			return r;
 		group.metadata = labels;
-		group.zone = format_find_label(labels, group.metadata_count, "zone");
-		if (group.zone && *group.zone == '\0')
-			group.zone = NULL; /* to Prometheus an empty label is none */
 		group.secure = scheme && strcmp(scheme, "https") == 0;
 		for (size_t i = 0; i < format_count(targets); i++) {
 			r = add_target(set, usher_node_at(targets, i), &group, scheme, reterr);

@@ -217,7 +217,6 @@ static int read_instance(const struct usher_node *n, char *address, struct usher
 	if (r < 0)
 		return r;
 	endpoint->metadata = labels;
-	endpoint->zone = format_find_label(labels, endpoint->metadata_count, "zone");
 	return 0;
 }
 

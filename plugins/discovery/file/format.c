@@ -188,14 +188,6 @@ int format_get_labels(const struct usher_node *map, const char *key, bool (*keep
 	return 1;
 }
 
-const char *format_find_label(const struct usher_label *labels, size_t count, const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(labels[i].name, name))
-			return labels[i].value;
-	return NULL;
-}
-
 int format_add(struct usher_endpoints *set, const struct usher_endpoint *endpoint,
 		const struct usher_node *n, struct usher_error *reterr)
 {

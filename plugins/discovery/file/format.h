@@ -89,8 +89,6 @@ int format_get_port(const struct usher_node *map, const char *key, uint16_t *ret
  * NULL for all. Borrowed from the document. */
 int format_get_labels(const struct usher_node *map, const char *key, bool (*keep)(const char *name),
 		struct usher_label *labels, size_t *count, struct usher_error *reterr);
-/* The value of a label, or NULL. */
-const char *format_find_label(const struct usher_label *labels, size_t count, const char *name);
 /* Add an endpoint that stands at n. Errors: as usher_endpoints_add, with the place. */
 int format_add(struct usher_endpoints *set, const struct usher_endpoint *endpoint,
 		const struct usher_node *n, struct usher_error *reterr);
