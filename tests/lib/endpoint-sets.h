@@ -6,20 +6,33 @@
 
 #include "test.h"
 
+/* "tier:gold"; takes the text apart. */
+static struct usher_label label_of(char *text)
+{
+	char *colon = strchr(text, ':');
+
+	assert_non_null(colon);
+	*colon = '\0';
+	return (struct usher_label){ text, colon + 1 };
+}
+
 /* "a b c": ids; "a@10.0.0.9:81" sets the address and port, "a/west" the zone, "a*3" the weight,
- * "a#u1" the uid, "a!" not ready, "a~" terminating (not ready, serving), "a-" draining, "a=" in
- * maintenance. Without an address, an endpoint has one of its own, made from its id. */
+ * "a#u1" the uid, "a%tier:gold" metadata, "a!" not ready, "a~" terminating (not ready, serving),
+ * "a-" draining, "a=" in maintenance. Without an address, an endpoint has one of its own, made from
+ * its id. */
 __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 {
 	struct usher_endpoints *set = usher_endpoints_new();
 	char copy[4096], *word, *rest = NULL;
 
 	assert_non_null(set);
+	assert_true(strlen(text) < sizeof(copy));
 	(void) snprintf(copy, sizeof(copy), "%s", text);
 	for (word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
 		struct usher_endpoint e = USHER_ENDPOINT_INIT;
 		struct usher_error err = {};
-		char id[64] = "", address[USHER_TEXT_MAX], *at = word + strcspn(word, "@/*#!~-=");
+		struct usher_label labels[4];
+		char id[64] = "", address[USHER_TEXT_MAX], *at = word + strcspn(word, "@/*#!~-=%");
 		int r;
 
 		(void) snprintf(id, sizeof(id), "%.*s", (int) (at - word), word);
@@ -27,9 +40,10 @@ __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 		e.id = id;
 		e.address = address;
 		e.port = 80;
+		e.metadata = labels;
 		while (*at) {
 			char kind = *at++, value[64];
-			size_t length = strcspn(at, "@/*#!~-=");
+			size_t length = strcspn(at, "@/*#!~-=%");
 
 			(void) snprintf(value, sizeof(value), "%.*s", (int) length, at);
 			at += length;
@@ -41,6 +55,8 @@ __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 				e.weight_text = strdupa(value);
 			else if (kind == '#')
 				e.uid = strdupa(value);
+			else if (kind == '%')
+				labels[e.metadata_count++] = label_of(strdupa(value));
 			else if (kind == '!')
 				e.ready = e.serving = false;
 			else if (kind == '~')
