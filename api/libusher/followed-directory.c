@@ -7,7 +7,17 @@
 
 #include "ownership.h"
 
-#define TURN_UNIT 65536
+/* Balances stay below the sum of all weights in units: 10^5 endpoints of 10^9 each, times 2^12. */
+#define TURN_UNIT     4096
+#define EFFECTIVE_MAX 1000000000
+
+/* What turns go by: the weight as far as it is given for now. */
+static uint32_t effective_weight(const struct watch_endpoint *from)
+{
+	uint64_t weight = (uint64_t) from->weight * from->ramp;
+
+	return weight < EFFECTIVE_MAX ? (uint32_t) weight : EFFECTIVE_MAX;
+}
 
 static struct followed_endpoint *followed_endpoint_free(struct followed_endpoint *endpoint)
 {
@@ -45,11 +55,11 @@ static struct followed_endpoint *followed_endpoint_new(
 		return NULL;
 	endpoint->port = from->port;
 	endpoint->secure = from->secure;
-	endpoint->weight = from->weight;
+	endpoint->weight = effective_weight(from);
 	endpoint->ready = from->admin_state == USHER_ADMIN_READY;
-	if (*random != 0 && from->weight > 0)
-		endpoint->balance =
-				(int64_t) (scatter(random) % ((uint64_t) from->weight * TURN_UNIT));
+	if (*random != 0 && endpoint->weight > 0)
+		endpoint->balance = (int64_t) (scatter(random) %
+				((uint64_t) endpoint->weight * TURN_UNIT));
 	return take(endpoint);
 }
 

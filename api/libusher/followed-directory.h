@@ -15,7 +15,7 @@
 struct followed_endpoint {
 	char *id;
 	char *address;
-	uint32_t weight;
+	uint32_t weight; /* effective, in thousandths */
 	uint16_t port;
 	bool secure;
 	bool ready;      /* the administrative state */

@@ -6,6 +6,7 @@
 #include "ownership.h"
 
 #define USEC_PER_MSEC_ UINT64_C(1000)
+#define RAMP_MAX       1000
 #define MSEC_MAX       (UINT64_MAX / 2 / USEC_PER_MSEC_)
 
 static const char *const types[] = {
@@ -71,15 +72,30 @@ int watch_freshness_parse(
 	return 0;
 }
 
+/* Thousandths, rounded, but never to nothing. */
+static bool ramp_thousandths(const json_t *value, uint32_t *ret)
+{
+	double ramp = json_number_value(value);
+
+	if (!json_is_number(value) || !(ramp >= 0 && ramp <= RAMP_MAX))
+		return false;
+	*ret = (uint32_t) (ramp * WATCH_RAMP_UNIT + 0.5);
+	if (*ret == 0 && ramp > 0)
+		*ret = 1;
+	return true;
+}
+
 int watch_endpoint_parse(const json_t *json, struct watch_endpoint *ret, struct usher_error *reterr)
 {
 	const json_t *port = json_object_get(json, "port");
 	const json_t *weight = json_object_get(json, "weight");
+	const json_t *ramp = json_object_get(json, "ramp");
 	const char *admin_state = json_string_value(json_object_get(json, "admin_state"));
 	struct watch_endpoint endpoint = {
 		.id = short_text(json_object_get(json, "id")),
 		.address = short_text(json_object_get(json, "address")),
 		.weight = 1,
+		.ramp = WATCH_RAMP_UNIT,
 		.secure = json_is_true(json_object_get(json, "secure")),
 	};
 
@@ -96,6 +112,8 @@ int watch_endpoint_parse(const json_t *json, struct watch_endpoint *ret, struct 
 		return field_error(reterr, "weight", "a whole number in 0..100000");
 	if (weight)
 		endpoint.weight = (uint32_t) json_integer_value(weight);
+	if (ramp && !ramp_thousandths(ramp, &endpoint.ramp))
+		return field_error(reterr, "ramp", "a number in 0..1000");
 	if (admin_state && usher_admin_state_from_string(admin_state, &endpoint.admin_state) < 0)
 		endpoint.admin_state = USHER_ADMIN_MAINTENANCE;
 	*ret = endpoint;

@@ -29,10 +29,13 @@ struct watch_freshness {
 	uint64_t max_age_usec; /* UINT64_MAX: not said */
 };
 
+#define WATCH_RAMP_UNIT 1000 /* all of the weight */
+
 struct watch_endpoint {
 	const char *id;
 	const char *address;
 	uint32_t weight;
+	uint32_t ramp; /* the part of its weight that it is given for now, in thousandths */
 	uint16_t port;
 	bool secure;
 	enum usher_admin_state admin_state; /* a state that is not known counts as maintenance */

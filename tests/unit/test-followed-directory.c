@@ -137,8 +137,8 @@ static void an_update_adds_changes_and_removes_in_order(void **state)
 	apply(&d, false, E("g", 1) "," E("a", 1) "," E("d", 4) "," E("e", 1), "\"b\", \"x\", \"b\"",
 			0);
 	assert_string_equal(ids(&d), "adefg");
-	assert_int_equal(d.endpoints[1]->weight, 4);
-	assert_int_equal(d.total, 8);
+	assert_int_equal(d.endpoints[1]->weight, 4000);
+	assert_int_equal(d.total, 8000);
 	apply(&d, false, "", "\"a\", \"d\", \"e\", \"f\", \"g\"", 0);
 	assert_int_equal(d.count, 0);
 	followed_directory_done(&d);
@@ -156,6 +156,31 @@ static void an_endpoint_that_changes_keeps_its_turn(void **state)
 	followed_directory_done(&d);
 }
 
+#define RAMPED(id, weight, ramp)                                                       \
+	"{\"id\": \"" id "\", \"address\": \"" id                                       \
+	".example\", \"port\": 80, \"weight\": " #weight ", \"ramp\": " #ramp            \
+	", \"admin_state\": \"ready\"}"
+
+static void a_ramp_gives_a_part_of_a_weight_of_one(void **state)
+{
+	struct followed_directory d = {};
+	unsigned a = 0;
+
+	(void) state;
+	apply(&d, true, RAMPED("a", 1, 0.25) "," E("b", 1), "", 0);
+	assert_int_equal(d.total, 1250);
+	for (const char *turn = turns(&d, 50); *turn; turn++)
+		a += *turn == 'a';
+	assert_int_equal(a, 10);
+	apply(&d, false, E("a", 1), "", 0);
+	assert_true(d.uniform);
+	apply(&d, false, RAMPED("a", 1, 0), "", 0);
+	assert_string_equal(turns(&d, 3), "bbb");
+	apply(&d, false, RAMPED("a", 100000, 1000), "", 0);
+	assert_int_equal(d.endpoints[0]->weight, 1000000000);
+	followed_directory_done(&d);
+}
+
 static void an_id_that_stands_twice_is_one_endpoint(void **state)
 {
 	struct followed_directory d = {};
@@ -169,10 +194,10 @@ static void an_id_that_stands_twice_is_one_endpoint(void **state)
 static int replace_and_update(void *userdata)
 {
 	static const struct watch_endpoint endpoints[] = {
-		{ .id = "a", .address = "a", .weight = 1, .port = 1 },
-		{ .id = "b", .address = "b", .weight = 2, .port = 1 },
+		{ .id = "a", .address = "a", .weight = 1, .ramp = WATCH_RAMP_UNIT, .port = 1 },
+		{ .id = "b", .address = "b", .weight = 2, .ramp = WATCH_RAMP_UNIT, .port = 1 },
 	};
-	struct watch_endpoint changed[] = { { .id = "c", .address = "c", .weight = 1, .port = 1 } };
+	struct watch_endpoint changed[] = { { .id = "c", .address = "c", .weight = 1, .ramp = WATCH_RAMP_UNIT, .port = 1 } };
 	const char *removed[] = { "a" };
 	struct watch_endpoint all[2];
 	struct watch_line line = { .endpoints = all, .endpoint_count = 2 };
@@ -212,6 +237,7 @@ int main(void)
 		cmocka_unit_test(an_empty_directory_has_no_turn),
 		cmocka_unit_test(an_update_adds_changes_and_removes_in_order),
 		cmocka_unit_test(an_endpoint_that_changes_keeps_its_turn),
+		cmocka_unit_test(a_ramp_gives_a_part_of_a_weight_of_one),
 		cmocka_unit_test(an_id_that_stands_twice_is_one_endpoint),
 		cmocka_unit_test(a_failed_allocation_leaves_the_directory_as_it_was),
 	};

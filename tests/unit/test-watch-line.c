@@ -25,7 +25,7 @@ static void a_snapshot_gives_its_endpoints_and_its_age(void **state)
 
 	(void) state;
 	assert_ok(parse("{\"type\": \"snapshot\", \"service\": \"catalog\", \"revision\": 118, " FRESH
-			", \"endpoints\": [{\"id\": \"a\", \"address\": \"10.0.0.5\", \"port\": 8080, \"weight\": 2,"
+			", \"endpoints\": [{\"id\": \"a\", \"address\": \"10.0.0.5\", \"port\": 8080, \"weight\": 2, \"ramp\": 0.25,"
 			" \"secure\": true, \"admin_state\": \"draining\"}, {\"id\": \"b\", \"address\": \"fd00::10\", \"port\": 1}]}",
 			&line, NULL));
 	assert_int_equal(line.type, WATCH_SNAPSHOT);
@@ -38,9 +38,11 @@ static void a_snapshot_gives_its_endpoints_and_its_age(void **state)
 	assert_string_equal(line.endpoints[0].address, "10.0.0.5");
 	assert_int_equal(line.endpoints[0].port, 8080);
 	assert_int_equal(line.endpoints[0].weight, 2);
+	assert_int_equal(line.endpoints[0].ramp, 250);
 	assert_true(line.endpoints[0].secure);
 	assert_int_equal(line.endpoints[0].admin_state, USHER_ADMIN_DRAINING);
 	assert_int_equal(line.endpoints[1].weight, 1);
+	assert_int_equal(line.endpoints[1].ramp, WATCH_RAMP_UNIT);
 	assert_false(line.endpoints[1].secure);
 	assert_int_equal(line.endpoints[1].admin_state, USHER_ADMIN_READY);
 	watch_line_done(&line);
@@ -127,6 +129,9 @@ static void a_line_that_makes_no_sense_is_refused_with_the_field(void **state)
 	assert_refused("{\"type\": \"snapshot\", \"revision\": 1, " FRESH
 		       ", \"endpoints\": [{\"id\": \"a\"}]}",
 			"\"address\"");
+	assert_refused("{\"type\": \"snapshot\", \"revision\": 1, " FRESH
+		       ", \"endpoints\": [{\"id\": \"a\", \"address\": \"a\", \"port\": 1, \"ramp\": -0.1}]}",
+			"endpoints[0]: \"ramp\" is not a number in 0..1000");
 	assert_refused("{\"type\": \"snapshot\", \"revision\": 1, " FRESH
 		       ", \"endpoints\": [{\"id\": \"a\", \"address\": \"a\", \"port\": 0}]}",
 			"\"port\"");
