@@ -17,17 +17,23 @@ static int out_of_memory(struct usher_error *reterr)
 
 /* ---- plug-ins and their options ---- */
 
-/* The host's own word is no option of a source or selector; a stage has had it taken out. */
-static int check_no_on_empty(const struct usher_node *options, struct usher_error *reterr)
+bool config_is_host_word(const char *key)
+{
+	return strcmp(key, CONFIG_ON_EMPTY) == 0 || strcmp(key, CONFIG_WHEN) == 0;
+}
+
+/* The host's own words are no options of a source or selector. */
+static int check_no_host_word(const struct usher_node *options, struct usher_error *reterr)
 {
 	for (size_t i = 0; options && i < usher_node_count(options); i++)
-		if (strcmp(usher_node_key(options, i), CONFIG_ON_EMPTY) == 0)
+		if (config_is_host_word(usher_node_key(options, i)))
 			return place_key_error(reterr, options, i, -EINVAL,
-					"only a stage of a chain has \"" CONFIG_ON_EMPTY "\"");
+					"only a stage of a chain has \"%s\"",
+					usher_node_key(options, i));
 	return 0;
 }
 
-static int read_options(
+int config_read_options(
 		const struct usher_node *n, struct plugin_use *use, struct usher_error *reterr)
 {
 	if (usher_node_kind(n) == USHER_NODE_MAP)
@@ -40,14 +46,14 @@ static int read_options(
 
 static int options_read(const struct usher_node *n, void *field, struct usher_error *reterr)
 {
-	int r = read_options(n, field, reterr);
+	int r = config_read_options(n, field, reterr);
 
-	return r < 0 ? r : check_no_on_empty(n, reterr);
+	return r < 0 ? r : check_no_host_word(n, reterr);
 }
 
 const struct config_form config_form_options = { options_read, NULL, "options" };
 
-static int set_plugin(const struct usher_node *place, const char *name, struct plugin_use *use,
+int config_set_plugin(const struct usher_node *place, const char *name, struct plugin_use *use,
 		struct usher_error *reterr)
 {
 	struct usher_error why = {};
@@ -63,14 +69,11 @@ static int set_plugin(const struct usher_node *place, const char *name, struct p
 	return 0;
 }
 
-/* NAME or {NAME: OPTIONS}. what is "a stage", "a selector". */
-static int read_use(const struct usher_node *n, const char *what, struct plugin_use *use,
-		struct usher_error *reterr)
+/* Whether it is a NAME or one {NAME: OPTIONS}. what is "a stage", "a selector". */
+int config_check_use(const struct usher_node *n, const char *what, struct usher_error *reterr)
 {
-	int r;
-
 	if (usher_node_kind(n) == USHER_NODE_SCALAR)
-		return set_plugin(n, usher_node_text(n), use, reterr);
+		return 0;
 	if (usher_node_kind(n) != USHER_NODE_MAP)
 		return place_error(reterr, n, -EINVAL, "must be NAME or NAME: {OPTIONS}, not %s",
 				usher_node_kind_name(n));
@@ -78,8 +81,21 @@ static int read_use(const struct usher_node *n, const char *what, struct plugin_
 		return place_error(reterr, n, -EINVAL,
 				"has %zu keys; %s is one NAME: {OPTIONS}, with everything else among the options",
 				usher_node_count(n), what);
-	r = set_plugin(usher_node_key_node(n, 0), usher_node_key(n, 0), use, reterr);
-	return r < 0 ? r : read_options(usher_node_at(n, 0), use, reterr);
+	return 0;
+}
+
+static int read_use(const struct usher_node *n, const char *what, struct plugin_use *use,
+		struct usher_error *reterr)
+{
+	int r;
+
+	r = config_check_use(n, what, reterr);
+	if (r < 0)
+		return r;
+	if (usher_node_kind(n) == USHER_NODE_SCALAR)
+		return config_set_plugin(n, usher_node_text(n), use, reterr);
+	r = config_set_plugin(usher_node_key_node(n, 0), usher_node_key(n, 0), use, reterr);
+	return r < 0 ? r : config_read_options(usher_node_at(n, 0), use, reterr);
 }
 
 static int select_read(const struct usher_node *n, void *field, struct usher_error *reterr)
@@ -88,7 +104,7 @@ static int select_read(const struct usher_node *n, void *field, struct usher_err
 	int r;
 
 	r = read_use(n, "a selector", use, reterr);
-	return r < 0 ? r : check_no_on_empty(use->options, reterr);
+	return r < 0 ? r : check_no_host_word(use->options, reterr);
 }
 
 static void use_done(void *field)
@@ -100,27 +116,10 @@ static void use_done(void *field)
 
 const struct config_form config_form_select = { select_read, use_done, "select" };
 
-/* ---- chains ---- */
-
-static const char *const empty_words[] = { [EMPTY_PASS] = "pass", [EMPTY_FAIL] = "fail", NULL };
-
-static int read_stage(
-		const struct usher_node *n, struct stage_config *stage, struct usher_error *reterr)
-{
-	static const struct config_row row = { CONFIG_ON_EMPTY, ROW_CHOICE,
-		offsetof(struct stage_config, on_empty), .choices = empty_words };
-	const struct usher_node *on_empty;
-	int r;
-
-	r = read_use(n, "a stage", &stage->use, reterr);
-	if (r < 0)
-		return r;
-	on_empty = usher_node_get(stage->use.options, CONFIG_ON_EMPTY);
-	return on_empty ? config_row_read(&row, on_empty, stage, reterr) : 0;
-}
+/* ---- lists ---- */
 
 /* A list with at most max items, for count * size bytes of zeros. */
-static int start_list(const struct usher_node *n, size_t max, size_t size, void **ret,
+int config_start_list(const struct usher_node *n, size_t max, size_t size, void **ret,
 		struct usher_error *reterr)
 {
 	void *items;
@@ -137,37 +136,6 @@ static int start_list(const struct usher_node *n, size_t max, size_t size, void 
 	*ret = items;
 	return 0;
 }
-
-static int chain_read(const struct usher_node *n, void *field, struct usher_error *reterr)
-{
-	struct service_config *service = field;
-	void *items = NULL;
-	int r;
-
-	r = start_list(n, CONFIG_STAGES_MAX, sizeof(*service->stages), &items, reterr);
-	if (r < 0)
-		return r;
-	assert(items);
-	service->stages = items;
-	for (size_t i = 0; i < usher_node_count(n); i++) {
-		service->stage_count = i + 1;
-		r = read_stage(usher_node_at(n, i), &service->stages[i], reterr);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-static void chain_done(void *field)
-{
-	struct service_config *service = field;
-
-	for (size_t i = 0; i < service->stage_count; i++)
-		use_done(&service->stages[i].use);
-	free(service->stages);
-}
-
-const struct config_form config_form_chain = { chain_read, chain_done, "chain" };
 
 /* ---- feeds ---- */
 
@@ -195,7 +163,7 @@ static int feeds_read(const struct usher_node *n, void *field, struct usher_erro
 	void *items = NULL;
 	int r;
 
-	r = start_list(n, CONFIG_FEEDS_MAX, sizeof(*service->feeds), &items, reterr);
+	r = config_start_list(n, CONFIG_FEEDS_MAX, sizeof(*service->feeds), &items, reterr);
 	if (r < 0)
 		return r;
 	assert(items);

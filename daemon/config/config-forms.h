@@ -31,3 +31,18 @@ extern const struct config_form config_form_initial;     /* enum usher_health */
 
 /* What the host takes for itself out of a stage's options. */
 #define CONFIG_ON_EMPTY "on_empty"
+#define CONFIG_WHEN     "when"
+bool config_is_host_word(const char *key);
+
+/* What forms share. */
+
+/* A list with at most max items, for count * size bytes of zeros. */
+int config_start_list(const struct usher_node *n, size_t max, size_t size, void **ret,
+		struct usher_error *reterr);
+/* Whether it is a NAME or one {NAME: OPTIONS}. what is "a stage", "a selector". */
+int config_check_use(const struct usher_node *n, const char *what, struct usher_error *reterr);
+/* The name of a plug-in, and where it stands. */
+int config_set_plugin(const struct usher_node *place, const char *name, struct plugin_use *use,
+		struct usher_error *reterr);
+int config_read_options(
+		const struct usher_node *n, struct plugin_use *use, struct usher_error *reterr);

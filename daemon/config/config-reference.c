@@ -35,7 +35,7 @@ static void add_form(struct text *text, const struct config_form *form)
 		{ "options", "map" },
 		{ "select", "NAME or {NAME: OPTIONS}" },
 		{ "feeds", "list of SOURCE or {source, name, port}" },
-		{ "chain", "list of NAME or {NAME: OPTIONS}" },
+		{ "chain", "list of NAME, {NAME: OPTIONS} or {NAME: [RULES]}" },
 		{ "from", "list of `tcp` and `consumers`" },
 		{ "hook", "`none` or a hook" },
 		{ "command", "list of texts" },

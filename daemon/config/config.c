@@ -65,12 +65,14 @@ const struct source_config *config_find_source(const struct config *c, const cha
 	return NULL;
 }
 
-/* The options that are the plug-in's: all but the host's own word. */
+/* The options that are the plug-in's: all but the host's own words. */
 static size_t count_options(const struct usher_node *options)
 {
-	size_t count = options ? usher_node_count(options) : 0;
+	size_t count = 0;
 
-	return count - (usher_node_get(options, CONFIG_ON_EMPTY) ? 1 : 0);
+	for (size_t i = 0; options && i < usher_node_count(options); i++)
+		count += !config_is_host_word(usher_node_key(options, i));
+	return count;
 }
 
 bool plugin_use_equal(const struct plugin_use *a, const struct plugin_use *b)
@@ -81,7 +83,7 @@ bool plugin_use_equal(const struct plugin_use *a, const struct plugin_use *b)
 	for (size_t i = 0; a->options && i < usher_node_count(a->options); i++) {
 		const char *key = usher_node_key(a->options, i);
 
-		if (strcmp(key, CONFIG_ON_EMPTY) == 0)
+		if (config_is_host_word(key))
 			continue;
 		if (!usher_node_equal(
 				    usher_node_at(a->options, i), usher_node_get(b->options, key)))

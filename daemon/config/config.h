@@ -21,6 +21,8 @@
 #define CONFIG_SOURCES_MAX  64
 #define CONFIG_STAGES_MAX   32 /* of one chain */
 #define CONFIG_FEEDS_MAX    16 /* sources of one service */
+#define CONFIG_RULES_MAX    16 /* of one stage */
+#define CONFIG_WHEN_MAX     16 /* conditions of one rule */
 
 /* A plug-in and what the configuration says to it. The options are parsed against the plug-in's own
  * table once it is loaded; the node keeps the place for messages. */
@@ -58,16 +60,52 @@ enum stale_policy {
 	STALE_SERVE,
 	STALE_FAIL
 };
+/* What becomes of a stage that would leave none. */
 enum empty_policy {
-	EMPTY_PASS,
-	EMPTY_FAIL
+	EMPTY_PASS,   /* also "all": goes on as if the stage was not there */
+	EMPTY_FAIL,   /* also "none" */
+	EMPTY_NEXT,   /* the next rule of the stage that applies, over what came in */
+	EMPTY_UNSAID, /* EMPTY_FAIL for a stage that is strict by nature, else EMPTY_PASS */
 };
 
-struct stage_config {
-	/* The map of options still has on_empty in it: plugin_options_parse and plugin_use_equal
-	 * look past it, and nothing but a stage may have it. */
+const char *empty_policy_to_string(enum empty_policy policy); /* "pass", "fail", "next" */
+
+/* What a request must say for a rule to apply. */
+enum condition_field {
+	CONDITION_HINT,
+	CONDITION_VERSION,
+	CONDITION_STICKY,
+	CONDITION_KEY,
+	CONDITION_CONSUMER,
+	CONDITION_HEADER
+};
+enum condition_kind {
+	CONDITION_PRESENT,
+	CONDITION_ABSENT,
+	CONDITION_EQUALS
+};
+struct condition {
+	enum condition_field field;
+	enum condition_kind kind;
+	const char *header; /* of CONDITION_HEADER: its name; the document's */
+	const char *text;   /* of CONDITION_EQUALS; the document's */
+};
+
+struct rule_config {
+	/* The map of options still has the host's words in it, on_empty and when:
+	 * plugin_options_parse and plugin_use_equal look past them, and nothing but a stage may
+	 * have them. */
 	struct plugin_use use;
 	enum empty_policy on_empty;
+	struct condition *when; /* all must hold */
+	size_t when_count;
+};
+
+/* The first of its rules that applies to a request is used; most stages have one that always does.
+ */
+struct stage_config {
+	struct rule_config *rules; /* at least one, all of one plug-in */
+	size_t rule_count;
 };
 
 /* ---- health ---- */
@@ -278,6 +316,7 @@ struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
 const struct service_config *config_find_service(const struct config *c, const char *name);
 const struct source_config *config_find_source(const struct config *c, const char *name);
 bool plugin_use_equal(const struct plugin_use *a, const struct plugin_use *b);
+bool stage_config_equal(const struct stage_config *a, const struct stage_config *b);
 
 /* The JSON schema of the configuration file, for editors; to be freed. NULL when out of memory. */
 char *config_schema(void);

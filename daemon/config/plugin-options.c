@@ -87,7 +87,7 @@ static int check_keys(const struct usher_option *table, size_t option_size, size
 		words[i] = get_row(table, option_size, i).name;
 	for (size_t k = 0; given && k < usher_node_count(given); k++) {
 		const char *key = usher_node_key(given, k);
-		bool known = strcmp(key, CONFIG_ON_EMPTY) == 0;
+		bool known = config_is_host_word(key);
 
 		for (size_t i = 0; i < count && !known; i++)
 			known = strcmp(key, words[i]) == 0;

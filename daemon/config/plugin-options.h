@@ -10,8 +10,9 @@
  * of a row as the plug-in was built. place is what a missing required option is blamed on. Errors:
  * EINVAL (unknown option with the nearest known one named, wrong type, not in the choices,
  * missing), ERANGE, E2BIG, ENOMEM; always with a message and its place; the instance is then of no
- * use. The host's own word in a stage's map, on_empty, is looked past. A default of a text or path
- * stands for itself; any other is read as YAML. The value of a secret is never in a message. */
+ * use. The host's own words in a stage's map, on_empty and when, are looked past. A default of a
+ * text or path stands for itself; any other is read as YAML. The value of a secret is never in a
+ * message. */
 struct plugin_options; /* opaque: strings and lists that the fields point to */
 int plugin_options_parse(const struct usher_option *table, size_t option_size,
 		const struct usher_node *given, const struct usher_node *place, void *instance,

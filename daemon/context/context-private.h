@@ -4,14 +4,18 @@
 
 #include "context.h"
 #include "directory.h"
+#include "last-choices.h"
 #include "merge.h"
 #include "staleness.h"
+#include "tally.h"
 
 /* Confirmed times reach the disk this seldom; after a kill an answer seems older by this much at
  * most, never younger. */
 #define FEED_TOUCH_USEC UINT64_C(10000000)
 /* What could not be done for lack of memory is tried again this often. */
-#define CONTEXT_RETRY_USEC    UINT64_C(1000000)
+#define CONTEXT_RETRY_USEC UINT64_C(1000000)
+/* A stage that says its result changes by itself is run again no sooner than this. */
+#define CONTEXT_AGAIN_USEC    UINT64_C(20000)
 #define CONTEXT_OVERRIDES_MAX 10000
 
 struct origin;
@@ -38,7 +42,8 @@ struct context {
 	const struct service_config *config; /* in the directory's configuration, or `own` */
 	struct service_config own;           /* of a lazy one: the defaults, under its name */
 	struct feed_config *own_feeds;
-	struct chain *chain;
+	struct chain *chain;      /* in force: what the snapshot was computed with */
+	struct chain *next_chain; /* what the next one is computed with; NULL: the same */
 	struct feed_state *feeds;
 	size_t feed_count;
 
@@ -48,9 +53,19 @@ struct context {
 	struct merged merged; /* of the feeds as they are, while merged_valid */
 	bool merged_valid;
 	struct snapshot *snapshot;
-	void *prepared;             /* the selector's, for what the snapshot has chosen */
-	const char *filtered_stage; /* why nothing is chosen; NULL: something is */
-	bool recompute_due;         /* for lack of memory it could not be done */
+	void *prepared;              /* the selector's, for what the snapshot has chosen */
+	struct tally tally;          /* of the snapshot's endpoints */
+	struct chain_counts *counts; /* of the chain's stages; NULL before the first snapshot */
+	uint64_t selector_faults;    /* answers of the selector that made no sense */
+	struct last_choices *last;   /* NULL: no stage goes by it */
+	const char *filtered_stage;  /* why nothing is chosen; NULL: something is */
+	bool filtered_by_health;
+	double panic_threshold; /* that the snapshot was computed with */
+	bool recompute_due;     /* for lack of memory it could not be done */
+	uint64_t again_usec;    /* when a stage's result changes by itself; 0: not */
+
+	const struct usher_endpoints *health_set; /* whose health is known; compared only */
+	const uint8_t *health_states;             /* enum usher_health of each of them */
 
 	enum source_state shown_state; /* the freshness that was last told */
 	uint64_t created_usec;
@@ -102,8 +117,19 @@ int context_recompute_or_retry(struct context *c, uint64_t now_usec);
 /* Until when the first publication waits for sources that have not answered; USEC_FOREVER: it is
  * over. */
 uint64_t context_patient_until(const struct context *c);
-/* Prepare the selector again for the result that is in force. */
-void context_drop_prepared(struct context *c);
+/* Where the health of endpoints comes in: enum usher_health of each of the set, in its order,
+ * borrowed until it is said anew; NULL: nothing observes it. Counts while the set is what is merged
+ * (c->merged.endpoints), else all are unknown. */
+void context_set_health(
+		struct context *c, const struct usher_endpoints *set, const uint8_t *states);
+/* Let go of all that belongs to the snapshot and its chain. */
+void context_drop_snapshot(struct context *c);
+/* The chain that the next snapshot is computed with. */
+struct chain *context_wanted_chain(const struct context *c);
+/* Take a reference to the chain that the next snapshot is computed with. */
+void context_replace_chain(struct context *c, struct chain *chain);
+/* What the service's stages are told of on_all_down. */
+double context_panic_threshold(const struct service_config *config);
 
 /* ---- overrides.c ---- */
 int context_set_override(struct context *c, const struct override *override);
@@ -114,9 +140,23 @@ bool override_binds(const struct override *override, const char *uid);
 void overrides_free(struct override_entry *overrides, size_t count);
 
 /* ---- pick.c ---- */
-void context_view(const struct context *c, const struct snapshot *s, struct usher_view *ret);
+/* tally is that of the snapshot. */
+void context_view(const struct context *c, const struct snapshot *s, const struct tally *tally,
+		uint64_t now_usec, struct usher_view *ret);
+/* What the host says of a request by itself. */
+void context_fill_request(struct context *c, struct usher_request *request, uint64_t now_usec);
+/* Whether the host drops what the request excludes. */
+bool context_drops_excluded(const struct context *c, const struct usher_request *request);
 /* Drop what the request excludes; returns how many stay. */
 size_t request_drop_excluded(const struct usher_request *request, const struct snapshot *s,
 		uint32_t *candidates, size_t count);
 /* Why nothing can be chosen before anybody looks at candidates, or PICK_OK. */
 enum pick_result context_refusal(const struct context *c, const struct freshness *freshness);
+/* A stage that leaves none: which of the facts that is. */
+enum pick_result context_stage_result(const struct chain *chain, size_t stage, bool fault);
+
+/* ---- faults.c ---- */
+/* Say once that a stage or the selector answers nonsense. `faults` is how often it has by now. */
+void context_note_stage_fault(
+		const struct context *c, const struct chain *chain, size_t stage, uint64_t faults);
+void context_note_selector_fault(struct context *c, ssize_t position, size_t count);

@@ -36,10 +36,7 @@ struct context *context_free(struct context *c)
 	if (!c)
 		return NULL;
 	deadlines_remove(c->directory, c);
-	if (c->chain)
-		context_drop_prepared(c);
-	(void) chain_unref(c->chain);
-	(void) snapshot_unref(c->snapshot);
+	context_drop_snapshot(c);
 	merged_done(&c->merged);
 	overrides_free(c->overrides, c->override_count);
 	(void) feeds_free(c->feeds, c->feed_count);
@@ -112,6 +109,12 @@ const struct service_config *context_config(const struct context *c)
 const struct chain *context_chain(const struct context *c)
 {
 	return c->chain;
+}
+
+void context_stage_counts(const struct context *c, size_t i, struct chain_counts *ret)
+{
+	assert(i < c->chain->stage_count);
+	*ret = c->counts ? c->counts[i] : (struct chain_counts){};
 }
 
 struct snapshot *context_snapshot(const struct context *c)
@@ -248,6 +251,8 @@ void context_schedule(struct context *c, uint64_t now_usec)
 		be_earlier(&deadline_usec, context_patient_until(c));
 	if (c->recompute_due)
 		be_earlier(&deadline_usec, now_usec + CONTEXT_RETRY_USEC);
+	if (c->again_usec != 0)
+		be_earlier(&deadline_usec, c->again_usec);
 	if (!c->eager && c->holds == 0 && c->override_count == 0)
 		be_earlier(&deadline_usec, c->used_usec + DIRECTORY_IDLE_USEC);
 	/* The clock's work is done first, so nothing is due at once, and nothing may turn the loop

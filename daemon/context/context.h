@@ -56,7 +56,8 @@ enum pick_result {
 	PICK_STALE,          /* past max_age and on_stale: fail */
 	PICK_EMPTY,          /* the service truly has no endpoints */
 	PICK_ALL_UNHEALTHY,
-	PICK_FILTERED, /* a strict stage, or only drained, or weight 0; see stage */
+	PICK_FILTERED, /* a strict stage, a stage or selector at fault, or only drained, or weight
+			  0; see stage */
 };
 const char *pick_result_to_string(enum pick_result result); /* "source_unknown", ... */
 
@@ -66,6 +67,8 @@ struct pick {
 	const char *stage; /* of PICK_FILTERED: the stage's name, "drain", "exclude" (all that are
 			      left were excluded by the request) or the selector's name (all have
 			      weight 0) */
+	bool panic; /* given although a stage should not have let it through, for too little would
+		       have been left */
 	struct snapshot *snapshot; /* borrowed until the loop turns; NULL before the first answer */
 	struct freshness freshness;
 };
@@ -73,7 +76,11 @@ struct pick {
 const char *context_service(const struct context *c);
 bool context_is_eager(const struct context *c);
 const struct service_config *context_config(const struct context *c);
+/* The chain of its snapshot, or before the first the one that it will have. */
 const struct chain *context_chain(const struct context *c);
+/* What became of stage i of that chain so far: at publications for the shared part, else at picks.
+ */
+void context_stage_counts(const struct context *c, size_t i, struct chain_counts *ret);
 /* NULL before the first answer. The first is published when all sources that the merge needs have
  * answered, or once startup_timeout has passed; one that is empty waits for all of them. Borrowed:
  * take a reference to keep it. */
@@ -95,11 +102,17 @@ bool context_has_answer(const struct context *c);
 void context_hold(struct context *c);
 void context_release(struct context *c);
 
-/* Choose. request->random and cursor are filled in here. No allocation. */
+/* Choose. What the host knows of the request (random, cursor, now_usec, last) is filled in here. No
+ * allocation, no lock, no system call. */
 void context_pick(struct context *c, struct usher_request *request, uint64_t now_usec,
 		struct pick *ret);
 
-/* The same, told stage by stage; arrays are owned by the explanation. */
+/* How calls to an endpoint went. Errors: ENOENT (not in its snapshot, or there is none). */
+int context_report(struct context *c, const char *id, const struct usher_report *report);
+/* How many requests all consumers together say they have open to an endpoint; holds until it is
+ * said anew or the endpoint goes. Errors: as context_report. */
+int context_set_in_flight(struct context *c, const char *id, uint64_t count);
+/* The same as a pick, told stage by stage; arrays are owned by the explanation. */
 struct explain_left {
 	uint32_t endpoint;
 	char reason[160];
@@ -110,6 +123,8 @@ struct explain_stage {
 			     when the request excludes */
 	bool shared;
 	struct chain_step step;
+	size_t rule_count; /* 0: the host's own */
+	char told[240];    /* what it says of itself as a whole; empty: nothing */
 	struct explain_left *left;
 	size_t left_count;
 };
@@ -118,6 +133,7 @@ struct explanation {
 	struct explain_stage *stages;
 	size_t stage_count;
 	const char *selector;
+	bool selector_fault;    /* it answered nonsense */
 	size_t candidate_count; /* that the selector chose from */
 	double share;           /* of the chosen one */
 };

@@ -83,6 +83,7 @@ struct directory {
 
 /* ---- directory.c ---- */
 const char *directory_zone(const struct directory *d);
+const char *directory_node(const struct directory *d);
 uint64_t directory_next_revision(struct directory *d);
 /* Room for picks among count endpoints, and to retire one snapshot. ENOMEM. */
 int directory_reserve(struct directory *d, size_t count);

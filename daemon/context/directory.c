@@ -129,6 +129,11 @@ const char *directory_zone(const struct directory *d)
 	return d->config ? d->config->node_zone : NULL;
 }
 
+const char *directory_node(const struct directory *d)
+{
+	return d->config ? d->config->node_name : NULL;
+}
+
 uint64_t directory_next_revision(struct directory *d)
 {
 	uint64_t next = d->store ? store_next_revision(d->store) : d->revision + 1;

@@ -19,7 +19,7 @@ struct explaining {
 	struct usher_view view;
 	const struct usher_request *request;
 	struct chain_work work;
-	uint32_t *before;
+	uint32_t *before, *weights;
 	struct explanation *explanation;
 };
 
@@ -52,21 +52,6 @@ static void explain_admin(const struct snapshot *s, uint32_t endpoint, char *ret
 	(void) snprintf(ret, size, "%s", entry->withdrawn ? "withdrawn by a drain" : text);
 }
 
-static void explain_stage(const struct plugin_instance *instance, const struct usher_view *view,
-		const struct usher_request *request, uint32_t endpoint, char *ret, size_t size)
-{
-	const struct usher_stage *facet = instance->plugin->stage;
-
-	if (!facet->explain) {
-		(void) snprintf(ret, size, "left out by %s", instance->plugin->name);
-		return;
-	}
-	ret[0] = '\0';
-	facet->explain(instance->data, view, facet->looks_at_request ? request : NULL, endpoint,
-			ret, size);
-	ret[size - 1] = '\0';
-}
-
 void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, size_t size)
 {
 	const struct snapshot *s = c->snapshot;
@@ -75,11 +60,11 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 
 	assert(s && endpoint < s->count);
 	entry = &s->entries[endpoint];
-	context_view(c, s, &view);
+	context_view(c, s, &c->tally, s->computed_usec, &view);
 	if (entry->chosen)
 		(void) snprintf(ret, size, "chosen");
 	else if (entry->stage < c->chain->shared_count)
-		explain_stage(c->chain->stages[entry->stage].instance, &view, NULL, endpoint, ret,
+		chain_explain(c->chain, entry->stage, entry->rule, &view, NULL, endpoint, ret,
 				size);
 	else
 		explain_admin(s, endpoint, ret, size);
@@ -91,7 +76,7 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 #define STAGE_ADMIN   SIZE_MAX
 #define STAGE_EXCLUDE (SIZE_MAX - 1)
 
-static void explain_one(const struct explaining *x, size_t stage, uint32_t endpoint,
+static void explain_one(const struct explaining *x, size_t stage, size_t rule, uint32_t endpoint,
 		struct explain_left *ret)
 {
 	ret->endpoint = endpoint;
@@ -99,9 +84,9 @@ static void explain_one(const struct explaining *x, size_t stage, uint32_t endpo
 		explain_admin(x->snapshot, endpoint, ret->reason, sizeof(ret->reason));
 	else if (stage == STAGE_EXCLUDE)
 		(void) snprintf(ret->reason, sizeof(ret->reason), "excluded by the request");
-	else
-		explain_stage(x->context->chain->stages[stage].instance, &x->view, x->request,
-				endpoint, ret->reason, sizeof(ret->reason));
+	else if (rule < x->context->chain->stages[stage].rule_count)
+		chain_explain(x->context->chain, stage, rule, &x->view, x->work.request, endpoint,
+				ret->reason, sizeof(ret->reason));
 }
 
 /* x->before had `before` of them, x->work.candidates has what is left. */
@@ -114,6 +99,14 @@ static int add_stage(struct explaining *x, size_t stage, const char *name, size_
 	*told = (struct explain_stage){ .name = name,
 		.shared = stage == STAGE_ADMIN || stage < x->context->chain->shared_count,
 		.step = *step };
+	if (stage != STAGE_ADMIN && stage != STAGE_EXCLUDE) {
+		told->rule_count = x->context->chain->stages[stage].rule_count;
+		chain_tell(x->context->chain, stage, step, &x->work, x->before, told->told,
+				sizeof(told->told));
+	}
+	/* Of what leaves for a fault there is nothing to say. */
+	if (step->fault)
+		gone = 0;
 	if (gone > LEFT_MAX)
 		gone = LEFT_MAX;
 	told->left = calloc(gone ? gone : 1, sizeof(*told->left));
@@ -124,7 +117,8 @@ static int add_stage(struct explaining *x, size_t stage, const char *name, size_
 		if (next < x->work.count && x->work.candidates[next] == x->before[i])
 			next++;
 		else
-			explain_one(x, stage, x->before[i], &told->left[told->left_count++]);
+			explain_one(x, stage, step->rule, x->before[i],
+					&told->left[told->left_count++]);
 	}
 	return 0;
 }
@@ -150,7 +144,7 @@ static int explain_exclusions(struct explaining *x)
 	size_t before = x->work.count;
 	struct chain_step step = { .in = before };
 
-	if (x->request->exclude_count == 0 || before == 0)
+	if (!context_drops_excluded(x->context, x->request) || before == 0)
 		return 0;
 	memcpy(x->before, x->work.candidates, before * sizeof(*x->before));
 	x->work.count = request_drop_excluded(x->request, x->snapshot, x->work.candidates, before);
@@ -163,6 +157,7 @@ static int explain_exclusions(struct explaining *x)
 static int explain_chain(struct explaining *x, size_t first, size_t last)
 {
 	const struct chain *chain = x->context->chain;
+	struct pick *pick = &x->explanation->pick;
 
 	for (size_t i = first; i < last && x->work.count > 0; i++) {
 		size_t before = x->work.count, failed = SIZE_MAX;
@@ -171,8 +166,11 @@ static int explain_chain(struct explaining *x, size_t first, size_t last)
 
 		memcpy(x->before, x->work.candidates, before * sizeof(*x->before));
 		(void) chain_run(chain, i, i + 1, &x->work, &failed, &step);
-		if (failed != SIZE_MAX)
-			x->explanation->pick.stage = chain_stage_name(chain, i);
+		if (failed != SIZE_MAX) {
+			pick->stage = chain_stage_name(chain, i);
+			pick->result = context_stage_result(chain, i, step.fault);
+		}
+		pick->panic |= step.panic;
 		r = add_stage(x, i, chain_stage_name(chain, i), before, &step);
 		if (r < 0)
 			return r;
@@ -180,31 +178,65 @@ static int explain_chain(struct explaining *x, size_t first, size_t last)
 	return 0;
 }
 
+/* As it ran at publication: with the weights and the time of then. */
+static int explain_shared(struct explaining *x)
+{
+	for (size_t i = 0; i < x->snapshot->count; i++)
+		x->weights[i] = x->snapshot->entries[i].ramped;
+	x->view.weights = x->work.weights = x->weights;
+	x->view.now_usec = x->snapshot->computed_usec;
+	return explain_chain(x, 0, x->context->chain->shared_count);
+}
+
+static int explain_for_request(struct explaining *x)
+{
+	const struct chain *chain = x->context->chain;
+	int r;
+
+	x->view.weights = x->snapshot->weights;
+	x->view.now_usec = x->request->now_usec;
+	x->work.weights = NULL;
+	x->work.request = x->request;
+	r = explain_exclusions(x);
+	return r < 0 ? r : explain_chain(x, chain->shared_count, chain->stage_count);
+}
+
+/* What the selector would be given by a pick. */
+static const void *prepared_for(const struct explaining *x)
+{
+	const struct chain *chain = x->context->chain;
+	const struct snapshot *s = x->snapshot;
+
+	/* At another time the shared part may give others. */
+	if (chain->shared_count == chain->stage_count &&
+			!context_drops_excluded(x->context, x->request) &&
+			(x->work.count != s->chosen_count ||
+					memcmp(x->work.candidates, s->chosen,
+							x->work.count * sizeof(*s->chosen)) != 0))
+		return NULL;
+	if (chain->shared_count == chain->stage_count &&
+			!context_drops_excluded(x->context, x->request))
+		return x->context->prepared;
+	return chain_selector(chain)->flags & USHER_SELECTOR_SUBSETS ? x->context->prepared : NULL;
+}
+
 static void explain_choice(struct explaining *x)
 {
 	const struct plugin_instance *instance = x->context->chain->selector;
 	const struct usher_selector *selector = instance->plugin->selector;
-	const struct snapshot *s = x->snapshot;
 	struct explanation *e = x->explanation;
-	const void *prepared = NULL;
 	ssize_t position;
 
 	e->candidate_count = x->work.count;
 	if (x->work.count == 0)
 		return;
-	if (x->work.count == s->chosen_count &&
-			memcmp(x->work.candidates, s->chosen, x->work.count * sizeof(*s->chosen)) ==
-					0 &&
-			x->request->exclude_count == 0 &&
-			x->context->chain->shared_count == x->context->chain->stage_count)
-		prepared = x->context->prepared;
-	position = selector->pick(instance->data, prepared, &x->view, x->request,
+	position = selector->pick(instance->data, prepared_for(x), &x->view, x->request,
 			x->work.candidates, x->work.count);
-	if (position < 0) {
+	if (position < 0 || (size_t) position >= x->work.count) {
+		e->selector_fault = position != -1;
 		e->pick.stage = instance->plugin->name;
 		return;
 	}
-	assert((size_t) position < x->work.count);
 	e->pick.result = PICK_OK;
 	e->pick.stage = NULL;
 	e->pick.endpoint = x->work.candidates[position];
@@ -216,24 +248,23 @@ static void explain_choice(struct explaining *x)
 static int explain_all(struct explaining *x)
 {
 	const struct chain *chain = x->context->chain;
+	size_t count = x->snapshot->count;
 	int r;
 
 	x->explanation->stages = calloc(chain->stage_count + 2, sizeof(*x->explanation->stages));
-	x->work.candidates = calloc(3 * x->snapshot->count + 1, sizeof(*x->work.candidates));
+	x->work.candidates = calloc(4 * count + 1, sizeof(*x->work.candidates));
 	if (!x->explanation->stages || !x->work.candidates)
 		return -ENOMEM;
 	x->work.view = &x->view;
-	x->work.request = x->request;
-	x->before = x->work.candidates + x->snapshot->count;
-	x->work.scratch = x->work.candidates + 2 * x->snapshot->count;
+	x->before = x->work.candidates + count;
+	x->work.scratch = x->work.candidates + 2 * count;
+	x->weights = x->work.candidates + 3 * count;
 
 	r = explain_admin_stage(x);
 	if (r >= 0)
-		r = explain_chain(x, 0, chain->shared_count);
+		r = explain_shared(x);
 	if (r >= 0)
-		r = explain_exclusions(x);
-	if (r >= 0)
-		r = explain_chain(x, chain->shared_count, chain->stage_count);
+		r = explain_for_request(x);
 	if (r >= 0)
 		explain_choice(x);
 	return r;
@@ -250,15 +281,14 @@ int context_explain(struct context *c, struct usher_request *request, uint64_t n
 	int r = 0;
 
 	c->used_usec = now_usec;
-	request->random = random_next(&c->directory->random);
-	request->cursor = c->cursor;
-	request->now_usec = now_usec;
+	context_fill_request(c, request, now_usec);
 	e.pick.snapshot = c->snapshot;
 	context_freshness(c, now_usec, &e.pick.freshness);
 	refusal = context_refusal(c, &e.pick.freshness);
 	e.pick.result = refusal == PICK_OK ? PICK_FILTERED : refusal;
 	if (c->snapshot && c->snapshot->count > 0) {
-		context_view(c, c->snapshot, &x.view);
+		tally_update(&c->tally, now_usec);
+		context_view(c, c->snapshot, &c->tally, now_usec, &x.view);
 		r = explain_all(&x);
 		free(x.work.candidates);
 	}

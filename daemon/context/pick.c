@@ -1,6 +1,6 @@
-/* Choosing: the hot path. No allocation, no system call. */
+/* Choosing: the hot path. No allocation, no lock, no system call. */
 
-#include <assert.h>
+#include <errno.h>
 #include <string.h>
 
 #include "clock.h"
@@ -22,12 +22,44 @@ const char *pick_result_to_string(enum pick_result result)
 	return pick_result_names[result];
 }
 
-void context_view(const struct context *c, const struct snapshot *s, struct usher_view *ret)
+void context_view(const struct context *c, const struct snapshot *s, const struct tally *tally,
+		uint64_t now_usec, struct usher_view *ret)
 {
 	*ret = (struct usher_view){ .size = sizeof(*ret),
 		.endpoints = s->all,
 		.weights = s->weights,
-		.zone = directory_zone(c->directory) };
+		.zone = directory_zone(c->directory),
+		.service = c->service,
+		.node = directory_node(c->directory),
+		.health = s->has_health ? s->health : NULL,
+		.admin_states = s->admin_states,
+		.ranks = s->ranks,
+		.since_usec = s->since_usec,
+		.active = tally->active,
+		.slots = tally->slots,
+		.panic_threshold = context_panic_threshold(c->config),
+		.now_usec = now_usec };
+}
+
+void context_fill_request(struct context *c, struct usher_request *request, uint64_t now_usec)
+{
+	uint32_t last;
+
+	request->size = sizeof(*request);
+	request->random = random_next(&c->directory->random);
+	request->cursor = c->cursor;
+	request->now_usec = now_usec;
+	request->last = NULL;
+	if (!c->last || !c->snapshot || !request->consumer)
+		return;
+	last = last_choices_get(c->last, request->consumer);
+	if (last != LAST_CHOICE_NONE)
+		request->last = usher_endpoints_id(c->snapshot->all, last);
+}
+
+bool context_drops_excluded(const struct context *c, const struct usher_request *request)
+{
+	return request->exclude_count > 0 && !(c->chain->flags & USHER_STAGE_EXCLUDES);
 }
 
 size_t request_drop_excluded(const struct usher_request *request, const struct snapshot *s,
@@ -79,47 +111,133 @@ enum pick_result context_refusal(const struct context *c, const struct freshness
 	return missing == PICK_OK ? PICK_EMPTY : missing;
 }
 
+enum pick_result context_stage_result(const struct chain *chain, size_t stage, bool fault)
+{
+	bool by_health = chain->stages[stage].plugin->stage->flags & USHER_STAGE_HEALTH;
+
+	return by_health && !fault ? PICK_ALL_UNHEALTHY : PICK_FILTERED;
+}
+
+/* ---- reports ---- */
+
+/* The index of an id in the snapshot, or -ENOENT. */
+static ssize_t find_endpoint(const struct context *c, const char *id)
+{
+	return c->snapshot ? usher_endpoints_find(c->snapshot->all, id) : -ENOENT;
+}
+
+int context_report(struct context *c, const char *id, const struct usher_report *report)
+{
+	const struct usher_selector *selector = c->chain ? chain_selector(c->chain) : NULL;
+	ssize_t i = find_endpoint(c, id);
+	void *slot;
+
+	if (i < 0)
+		return -ENOENT;
+	tally_reported(&c->tally, (size_t) i, report->count);
+	slot = tally_slot(&c->tally, (size_t) i);
+	if (slot && selector->report)
+		selector->report(c->chain->selector->data, slot, report);
+	return 0;
+}
+
+int context_set_in_flight(struct context *c, const char *id, uint64_t count)
+{
+	ssize_t i = find_endpoint(c, id);
+
+	if (i < 0)
+		return -ENOENT;
+	tally_set_in_flight(&c->tally, (size_t) i, count);
+	return 0;
+}
+
+/* ---- picks ---- */
+
 /* What looks at the request: the exclusions and the rest of the chain. The candidates are the
- * directory's scratch. Returns how many stay; 0 with the stage's name. */
-static size_t run_for_request(const struct context *c, const struct usher_view *view,
-		const struct usher_request *request, const char **ret_stage)
+ * directory's scratch. Returns how many stay; 0 with the fact and the stage's name. */
+static size_t run_for_request(struct context *c, const struct usher_view *view,
+		const struct usher_request *request, struct pick *ret)
 {
 	const struct snapshot *s = c->snapshot;
 	size_t failed = SIZE_MAX;
 	struct chain_work work = { .view = view,
 		.request = request,
 		.candidates = c->directory->candidates,
-		.scratch = c->directory->scratch };
+		.scratch = c->directory->scratch,
+		.count = s->chosen_count,
+		.counts = c->counts };
 
 	memcpy(work.candidates, s->chosen, s->chosen_count * sizeof(*work.candidates));
-	work.count = request_drop_excluded(request, s, work.candidates, s->chosen_count);
+	if (context_drops_excluded(c, request))
+		work.count = request_drop_excluded(request, s, work.candidates, work.count);
 	if (work.count == 0) {
-		*ret_stage = "exclude";
+		ret->stage = "exclude";
 		return 0;
 	}
 	(void) chain_run(c->chain, c->chain->shared_count, c->chain->stage_count, &work, &failed,
 			NULL);
-	if (failed != SIZE_MAX)
-		*ret_stage = chain_stage_name(c->chain, failed);
-	return work.count;
+	ret->panic |= work.panic;
+	if (failed == SIZE_MAX)
+		return work.count;
+	ret->result = context_stage_result(c->chain, failed, work.fault);
+	ret->stage = chain_stage_name(c->chain, failed);
+	if (work.fault)
+		context_note_stage_fault(c, c->chain, failed, c->counts[failed].faults);
+	return 0;
 }
 
 static bool looks_at_request(const struct context *c, const struct usher_request *request)
 {
-	return request->exclude_count > 0 || c->chain->shared_count < c->chain->stage_count;
+	return context_drops_excluded(c, request) || c->chain->shared_count < c->chain->stage_count;
+}
+
+static void choose(struct context *c, struct usher_request *request, const uint32_t *candidates,
+		size_t count, ssize_t position, struct pick *ret)
+{
+	/* One that had no choice does not shift the turns of the others. */
+	c->cursor += count > 1;
+	ret->result = PICK_OK;
+	ret->stage = NULL;
+	ret->endpoint = candidates[position];
+	tally_picked(&c->tally, ret->endpoint);
+	if (c->last && request->consumer)
+		last_choices_put(c->last, request->consumer, ret->endpoint);
+}
+
+static void pick_from_snapshot(struct context *c, struct usher_request *request, struct pick *ret)
+{
+	const struct plugin_instance *instance = c->chain->selector;
+	const struct usher_selector *selector = instance->plugin->selector;
+	const uint32_t *candidates = c->snapshot->chosen;
+	size_t count = c->snapshot->chosen_count;
+	const void *prepared = c->prepared;
+	struct usher_view view;
+	ssize_t position;
+
+	tally_update(&c->tally, request->now_usec);
+	context_view(c, c->snapshot, &c->tally, request->now_usec, &view);
+	if (count > 0 && looks_at_request(c, request)) {
+		count = run_for_request(c, &view, request, ret);
+		candidates = c->directory->candidates;
+		if (!(selector->flags & USHER_SELECTOR_SUBSETS))
+			prepared = NULL;
+	}
+	if (count == 0)
+		return;
+
+	position = selector->pick(instance->data, prepared, &view, request, candidates, count);
+	if (position >= 0 && (size_t) position < count) {
+		choose(c, request, candidates, count, position, ret);
+		return;
+	}
+	ret->stage = instance->plugin->name;
+	if (position != -1)
+		context_note_selector_fault(c, position, count);
 }
 
 void context_pick(struct context *c, struct usher_request *request, uint64_t now_usec,
 		struct pick *ret)
 {
-	const struct plugin_instance *selector = c->chain->selector;
-	const struct snapshot *s = c->snapshot;
-	const uint32_t *candidates;
-	const void *prepared = c->prepared;
-	struct usher_view view;
-	size_t count;
-	ssize_t position;
-
 	c->used_usec = now_usec;
 	*ret = (struct pick){ .snapshot = c->snapshot };
 	context_freshness(c, now_usec, &ret->freshness);
@@ -127,31 +245,9 @@ void context_pick(struct context *c, struct usher_request *request, uint64_t now
 	if (ret->result != PICK_OK)
 		return;
 
-	ret->result = PICK_FILTERED;
+	ret->result = c->filtered_by_health ? PICK_ALL_UNHEALTHY : PICK_FILTERED;
 	ret->stage = c->filtered_stage;
-	request->random = random_next(&c->directory->random);
-	request->cursor = c->cursor;
-	request->now_usec = now_usec;
-	context_view(c, s, &view);
-	candidates = s->chosen;
-	count = s->chosen_count;
-	if (count > 0 && looks_at_request(c, request)) {
-		count = run_for_request(c, &view, request, &ret->stage);
-		candidates = c->directory->candidates;
-		prepared = NULL;
-	}
-	if (count == 0)
-		return;
-
-	position = selector->plugin->selector->pick(
-			selector->data, prepared, &view, request, candidates, count);
-	if (position < 0) {
-		ret->stage = selector->plugin->name;
-		return;
-	}
-	assert((size_t) position < count);
-	c->cursor++;
-	ret->result = PICK_OK;
-	ret->stage = NULL;
-	ret->endpoint = candidates[position];
+	ret->panic = c->snapshot->panic;
+	context_fill_request(c, request, now_usec);
+	pick_from_snapshot(c, request, ret);
 }

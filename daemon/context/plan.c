@@ -113,7 +113,7 @@ static int plan_chain(struct directory *d, struct directory_plan *plan, struct p
 	int r;
 
 	if (running && chain_config_equal(running->config, s->config)) {
-		s->chain = chain_ref(running->chain);
+		s->chain = chain_ref(context_wanted_chain(running));
 		return 0;
 	}
 	if (!chain_config_equal(&plan->config->defaults, s->config))
@@ -208,7 +208,7 @@ struct applying {
 	struct directory *d;
 	struct directory_plan *plan;
 	struct config *before;
-	bool zone_changed;
+	bool node_changed;
 	uint64_t now_usec;
 	size_t kept, leaving, lazy;
 };
@@ -266,16 +266,6 @@ static bool replace_feeds(struct context *c, struct feed_state *feeds, size_t co
 	return differs;
 }
 
-static void replace_chain(struct context *c, struct chain *chain)
-{
-	if (c->chain == chain)
-		return;
-	if (c->chain)
-		context_drop_prepared(c);
-	(void) chain_unref(c->chain);
-	c->chain = chain_ref(chain);
-}
-
 /* A hold that began under another rule ends as the new one says. */
 static void shorten_holds(struct context *c, uint64_t now_usec)
 {
@@ -290,6 +280,11 @@ static void shorten_holds(struct context *c, uint64_t now_usec)
 	}
 }
 
+static bool same_threshold(double a, double b)
+{
+	return a >= b && a <= b;
+}
+
 /* The new feeds and chain; merge_before is the policy that c->merged was made with. */
 static void reconfigure(const struct applying *a, struct context *c, struct feed_state *feeds,
 		struct chain *chain, enum merge_policy merge_before)
@@ -298,9 +293,11 @@ static void reconfigure(const struct applying *a, struct context *c, struct feed
 
 	if (differs || merge_before != c->config->merge)
 		c->merged_valid = false;
-	if (!c->merged_valid || c->chain != chain || a->zone_changed)
+	if (!c->merged_valid || context_wanted_chain(c) != chain || a->node_changed)
 		c->recompute_due = true;
-	replace_chain(c, chain);
+	if (!same_threshold(c->panic_threshold, context_panic_threshold(c->config)))
+		c->recompute_due = true;
+	context_replace_chain(c, chain);
 	shorten_holds(c, a->now_usec);
 }
 
@@ -473,7 +470,9 @@ void directory_apply(struct directory *d, struct directory_plan *plan)
 
 	assert(plan->before == d->config);
 
-	a.zone_changed = d->config && !same_text(d->config->node_zone, plan->config->node_zone);
+	a.node_changed = d->config &&
+			!(same_text(d->config->node_zone, plan->config->node_zone) &&
+					same_text(d->config->node_name, plan->config->node_name));
 	apply_services(&a);
 	swap_contexts(&a);
 	swap_origins(&a, &origins_before, &origins_before_count);

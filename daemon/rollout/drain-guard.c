@@ -49,7 +49,7 @@ int guard_min_ready(const struct snapshot *snapshot, const char *id, const char 
 	for (size_t i = 0; i < snapshot->count; i++) {
 		const char *other = usher_endpoints_id(snapshot->all, i);
 
-		if (!snapshot->entries[i].chosen || snapshot->entries[i].weight == 0)
+		if (!snapshot->entries[i].chosen || snapshot->entries[i].effective == 0)
 			continue;
 		if (strcmp(other, id) == 0)
 			picked = true;

@@ -38,9 +38,23 @@ static void render_stage(struct text *text, const struct explanation *e, size_t 
 	text_add_format(text, ", \"in\": %zu, \"out\": %zu, \"on_empty\": ", stage->step.in,
 			stage->step.out);
 	if (stage->step.emptied)
-		text_add_string(text, stage->step.ruled == EMPTY_FAIL ? "\"fail\"" : "\"pass\"");
+		text_add_format(text, "\"%s\"", empty_policy_to_string(stage->step.ruled));
 	else
 		text_add_string(text, "null");
+	text_add_string(text, ", \"rule\": ");
+	if (stage->rule_count > 0 && stage->step.rule != CHAIN_NO_RULE)
+		text_add_unsigned(text, stage->step.rule);
+	else
+		text_add_string(text, "null");
+	text_add_string(text, ", \"told\": ");
+	if (stage->told[0])
+		render_unclean(text, stage->told);
+	else
+		text_add_string(text, "null");
+	if (stage->step.panic)
+		text_add_string(text, ", \"panic\": true");
+	if (stage->step.fault)
+		text_add_string(text, ", \"fault\": true");
 	text_add_string(text, ", \"left\": [");
 	assert(stage->left_count == 0 || e->pick.snapshot);
 	for (size_t k = 0; k < stage->left_count; k++) {
@@ -74,6 +88,10 @@ static void render_choice(struct text *text, const struct explanation *e)
 		text_add_string(text, ", \"stage\": ");
 		text_add_json(text, pick->stage);
 	}
+	if (pick->panic)
+		text_add_string(text, ", \"panic\": true");
+	if (e->selector_fault)
+		text_add_string(text, ", \"selector_fault\": true");
 	text_add_string(text, "}\n");
 }
 

@@ -215,13 +215,14 @@ static void render_chain(struct text *text, const struct chain *chain)
 	text_add_string(text, ", \"chain\": [");
 	for (size_t i = 0; i < chain->stage_count; i++) {
 		const struct chain_stage *stage = &chain->stages[i];
+		enum empty_policy on_empty = stage->rules[stage->rule_count - 1].on_empty;
 
 		render_comma(text, &comma);
 		text_add_string(text, "{\"stage\": ");
-		text_add_json(text, stage->instance->plugin->name);
+		text_add_json(text, stage->plugin->name);
 		text_add_format(text, ", \"shared\": %s, \"on_empty\": \"%s\"}",
 				i < chain->shared_count ? "true" : "false",
-				stage->on_empty == EMPTY_FAIL ? "fail" : "pass");
+				on_empty == EMPTY_FAIL ? "fail" : "pass");
 	}
 	text_add_string(text, "], \"select\": ");
 	text_add_json(text, chain->selector->plugin->name);

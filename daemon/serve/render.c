@@ -96,6 +96,9 @@ static void render_open(struct text *text, const struct context *context,
 	text_add_json(text, e.zone);
 	text_add_string(text, ", \"weight\": ");
 	text_add_unsigned(text, entry->weight);
+	if (snapshot_entry_ramp(entry) != USHER_WEIGHT_UNIT)
+		text_add_format(text, ", \"ramp\": %.3g",
+				(double) snapshot_entry_ramp(entry) / USHER_WEIGHT_UNIT);
 	render_conditions(text, &e);
 	text_add_string(text, ", \"admin_state\": \"");
 	text_add_string(text, usher_admin_state_to_string(entry->admin_state));
@@ -124,7 +127,7 @@ static const char *left_out_by(
 	if (entry->withdrawn || drained)
 		return "drain";
 	if (entry->stage < chain->stage_count)
-		return chain->stages[entry->stage].instance->plugin->name;
+		return chain_stage_name(chain, entry->stage);
 	return "admin";
 }
 

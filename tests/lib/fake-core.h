@@ -40,7 +40,10 @@ static const struct usher_plugin fake_stage_plugin = { .name = "zone" };
 static const struct usher_plugin fake_selector_plugin = { .name = "round_robin" };
 static struct plugin_instance fake_stage = { .plugin = &fake_stage_plugin };
 static struct plugin_instance fake_selector = { .plugin = &fake_selector_plugin };
-static struct chain_stage fake_stages[] = { { .instance = &fake_stage, .on_empty = EMPTY_PASS } };
+static struct chain_rule fake_rule = { .instance = &fake_stage, .on_empty = EMPTY_PASS };
+static struct chain_stage fake_stages[] = {
+	{ .plugin = &fake_stage_plugin, .rules = &fake_rule, .rule_count = 1 }
+};
 static struct chain fake_chain = {
 	.stages = fake_stages, .stage_count = 1, .shared_count = 1, .selector = &fake_selector
 };
@@ -98,6 +101,7 @@ static inline void fake_publish(struct context *c, const struct fake_endpoint *l
 		e.metadata_count = 1;
 		assert_ok(usher_endpoints_add(set, &e, NULL));
 		entries[i] = (struct snapshot_entry){ .weight = list[i].weight,
+			.effective = list[i].weight * USHER_WEIGHT_UNIT,
 			.admin_state = (uint8_t) list[i].admin_state,
 			.stage = SNAPSHOT_NO_STAGE,
 			.listed = !list[i].withdrawn,

@@ -147,6 +147,7 @@ static void bench_publish(void)
 		usher_endpoints_get(all, i, &e);
 		bound = bench_binds(&e);
 		entries[i] = (struct snapshot_entry){ .weight = 1,
+			.effective = 1000,
 			.stage = SNAPSHOT_NO_STAGE,
 			.admin_state = (uint8_t) e.admin_state,
 			.listed = true };

@@ -40,7 +40,7 @@ static void choice_init(struct choice *c, const char *text, const char *zone)
 		struct usher_endpoint e;
 
 		usher_endpoints_get(c->set, i, &e);
-		c->weights[i] = e.weight;
+		c->weights[i] = e.weight * USHER_WEIGHT_UNIT;
 		c->candidates[i] = i;
 	}
 	c->view = (struct usher_view){

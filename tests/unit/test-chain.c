@@ -1,43 +1,34 @@
 /* Stages one after the other, what runs once for all, and what happens when nobody is left. */
 
 #include "chain.h"
+#include "config-forms.h"
 #include "selection.h"
 
-/* A service whose chain is this YAML list, each item with on_empty where it is not pass. */
+/* A service whose chain is this YAML list. */
 struct chain_config {
 	struct service_config service;
-	struct stage_config stages[8];
 	struct usher_document *document;
 };
 
+static int chain_config_read(struct chain_config *c, const char *yaml, struct usher_error *reterr)
+{
+	*c = (struct chain_config){ .service = { .name = (char *) (uintptr_t) "catalog" } };
+	c->service.select.plugin = (char *) (uintptr_t) "round_robin";
+	assert_ok(usher_document_parse("usher.yaml", yaml, strlen(yaml), &c->document, NULL));
+	return config_form_chain.read(usher_document_root(c->document), &c->service, reterr);
+}
+
 static void chain_config_init(struct chain_config *c, const char *yaml)
 {
-	const struct usher_node *root;
+	struct usher_error err = {};
 
-	*c = (struct chain_config){ .service = { .name = (char *) (uintptr_t) "catalog" } };
-	assert_ok(usher_document_parse("usher.yaml", yaml, strlen(yaml), &c->document, NULL));
-	root = usher_document_root(c->document);
-	for (size_t i = 0; i < usher_node_count(root); i++) {
-		const struct usher_node *item = usher_node_at(root, i);
-		const struct usher_node *options = usher_node_at(item, 0);
-		const struct usher_node *on_empty = usher_node_get(options, "on_empty");
-
-		c->stages[i] = (struct stage_config){
-			.use = { .plugin = (char *) (uintptr_t) usher_node_key(item, 0),
-					.options = options,
-					.place = usher_node_key_node(item, 0) },
-			.on_empty = on_empty && strcmp(usher_node_text(on_empty), "fail") == 0
-					? EMPTY_FAIL
-					: EMPTY_PASS
-		};
-	}
-	c->service.stages = c->stages;
-	c->service.stage_count = usher_node_count(root);
-	c->service.select.plugin = (char *) (uintptr_t) "round_robin";
+	if (chain_config_read(c, yaml, &err) < 0)
+		fail_msg("%s: %s", yaml, err.text);
 }
 
 static void chain_config_done(struct chain_config *c)
 {
+	config_form_chain.done(&c->service);
 	(void) usher_document_unref(c->document);
 }
 
@@ -65,7 +56,11 @@ static void run(const struct chain *chain, const char *endpoints, const char *st
 	char ids[256] = "";
 
 	choice_init(&c, endpoints, "east");
-	work = (struct chain_work){ &c.view, &request, c.candidates, c.count, scratch };
+	work = (struct chain_work){ .view = &c.view,
+		.request = &request,
+		.candidates = c.candidates,
+		.count = c.count,
+		.scratch = scratch };
 	count = chain_run(chain, 0, chain->stage_count, &work, &failed, NULL);
 	for (size_t i = 0; i < count; i++)
 		length += (size_t) snprintf(ids + length, sizeof(ids) - length, "%s%s",
@@ -123,7 +118,9 @@ static void steps_tell_what_each_stage_did(void **state)
 
 	(void) state;
 	choice_init(&c, "a/west b/west c!", "east");
-	work = (struct chain_work){ &c.view, NULL, c.candidates, c.count, scratch };
+	work = (struct chain_work){
+		.view = &c.view, .candidates = c.candidates, .count = c.count, .scratch = scratch
+	};
 	assert_int_equal(chain_run(chain, 0, 3, &work, NULL, steps), 0);
 	assert_int_equal(steps[0].in, 3);
 	assert_int_equal(steps[0].out, 2);

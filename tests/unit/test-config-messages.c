@@ -115,7 +115,7 @@ static void a_word_that_is_not_offered_is_named_with_what_is(void **state)
 			":1:38: defaults.drain.in_flight.from: must be a list of \"tcp\" and \"consumers\"");
 	assert_refused(SOURCES "services: {a: {chain: [{zone: {on_empty: stop}}]}}\n",
 			MAIN
-			":4:42: services.a.chain[0].zone.on_empty: \"stop\" is not offered; there are pass and fail");
+			":4:42: services.a.chain[0].zone.on_empty: \"stop\" is not offered; there are pass, fail and next");
 }
 
 static void a_missing_key_is_explained(void **state)

@@ -49,8 +49,8 @@ static void a_service_has_the_defaults_of_the_tables(void **state)
 	assert_true(fabs(s->guard_share - 0.5) < 1e-9);
 	assert_int_equal(s->guard_hold_usec, 30000000);
 	assert_int_equal(s->stage_count, 1);
-	assert_string_equal(s->stages[0].use.plugin, "ready");
-	assert_int_equal(s->stages[0].on_empty, EMPTY_PASS);
+	assert_string_equal(s->stages[0].rules[0].use.plugin, "ready");
+	assert_int_equal(s->stages[0].rules[0].on_empty, EMPTY_UNSAID);
 	assert_string_equal(s->select.plugin, "round_robin");
 	assert_int_equal(s->drain.order, DRAIN_SERVE_STALE);
 	assert_int_equal(s->drain.registry_usec, 0);
@@ -164,14 +164,15 @@ static void stages_and_selectors_come_with_or_without_options(void **state)
 
 	(void) state;
 	assert_int_equal(s->stage_count, 3);
-	assert_string_equal(s->stages[0].use.plugin, "ready");
-	assert_null(s->stages[0].use.options);
-	assert_string_equal(s->stages[1].use.plugin, "zone");
-	assert_int_equal(s->stages[1].on_empty, EMPTY_FAIL);
-	assert_string_equal(usher_node_text(usher_node_get(s->stages[1].use.options, "prefer")),
+	assert_string_equal(s->stages[0].rules[0].use.plugin, "ready");
+	assert_null(s->stages[0].rules[0].use.options);
+	assert_string_equal(s->stages[1].rules[0].use.plugin, "zone");
+	assert_int_equal(s->stages[1].rules[0].on_empty, EMPTY_FAIL);
+	assert_string_equal(usher_node_text(usher_node_get(
+					    s->stages[1].rules[0].use.options, "prefer")),
 			"east");
-	assert_int_equal(usher_node_line(s->stages[1].use.place), 8);
-	assert_null(s->stages[2].use.options);
+	assert_int_equal(usher_node_line(s->stages[1].rules[0].use.place), 8);
+	assert_null(s->stages[2].rules[0].use.options);
 	assert_string_equal(s->select.plugin, "least_request");
 	assert_non_null(usher_node_get(s->select.options, "choices"));
 	config_unref(c);
@@ -275,7 +276,7 @@ static void uses_are_equal_when_plugin_and_options_are(void **state)
 
 	(void) state;
 	for (size_t i = 0; i < 6; i++)
-		use[i] = &c->services[i].stages[0].use;
+		use[i] = &c->services[i].stages[0].rules[0].use;
 	assert_true(plugin_use_equal(use[0], use[1]));
 	assert_false(plugin_use_equal(use[1], use[2]));
 	assert_false(plugin_use_equal(use[1], use[3]));

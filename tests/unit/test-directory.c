@@ -300,7 +300,7 @@ static void a_union_joins_and_counts_conflicts(void **state)
 	assert_string_equal(listed(f), "a b c");
 	assert_int_equal(context_snapshot(catalog(f))->conflict_count, 1);
 	assert_int_equal(context_snapshot(catalog(f))->entries[2].source, 1);
-	assert_int_equal(context_snapshot(catalog(f))->weights[1], 1);
+	assert_int_equal(context_snapshot(catalog(f))->weights[1], 1000);
 }
 
 /* Promise P2: failure is never emptiness. */
@@ -452,7 +452,7 @@ static void what_comes_with_a_held_removal_is_in_force_at_once(void **state)
 	wind(f, 10 * S);
 	fake_offer("one", "catalog", "d e f*7");
 	assert_int_equal(feed(f, 0)->held_removed, 3);
-	assert_int_equal(context_snapshot(catalog(f))->weights[5], 7);
+	assert_int_equal(context_snapshot(catalog(f))->weights[5], 7000);
 	wind(f, 20 * S);
 	assert_string_equal(listed(f), "d e f");
 }
@@ -653,8 +653,8 @@ static void a_weight_that_is_none_is_said_once_and_counted(void **state)
 			"The weight of endpoint a of catalog is no whole number in 0..100000; counting "
 			"it as 1");
 	assert_int_equal(context_snapshot(catalog(f))->weight_invalid_count, 4);
-	assert_int_equal(context_snapshot(catalog(f))->weights[0], 1);
-	assert_int_equal(context_snapshot(catalog(f))->weights[4], 21);
+	assert_int_equal(context_snapshot(catalog(f))->weights[0], 1000);
+	assert_int_equal(context_snapshot(catalog(f))->weights[4], 21000);
 }
 
 static void another_incarnation_of_a_drained_endpoint_is_said(void **state)
@@ -839,31 +839,58 @@ static void another_incarnation_is_not_bound_by_what_was_decided_about_the_one_b
 	assert_string_equal(listed(f), "b");
 }
 
-static void a_ramp_scales_the_weight(void **state)
+static void a_ramp_scales_the_weight_in_thousandths(void **state)
 {
 	static const struct {
 		double share;
-		uint32_t a, b;
+		uint32_t a, b, ramp;
 	} rows[] = {
-		{ 1, 200, 1 },
-		{ 0.5, 100, 1 },
-		{ 0.001, 1, 1 },
-		{ 0, 0, 1 },
-		{ 7, 200, 1 },
-		{ -1, 0, 1 },
+		{ 1, 200000, 1000, 1000 },
+		{ 0.5, 100000, 500, 500 },
+		{ 0.25, 50000, 250, 250 },
+		{ 0.001, 200, 1, 1 },
+		{ 0.000001, 1, 1, 1 },
+		{ 0, 0, 0, 0 },
+		{ 7, 200000, 1000, 1000 },
+		{ -1, 0, 0, 0 },
 	};
 	struct fixture *f = *state;
 
 	configure(f, ONE "services: {catalog: {}}\n");
-	fake_offer("one", "catalog", "a*200 b*1 z*0");
+	fake_offer("one", "catalog", "a*200 b*1 c*1 z*0");
 	for (size_t i = 0; i < ELEMENTS(rows); i++) {
-		struct override o = { .id = "a", .weight_share = rows[i].share };
+		struct override a = { .id = "a", .weight_share = rows[i].share };
+		struct override b = { .id = "b", .weight_share = rows[i].share };
+		const struct snapshot *s;
 
-		assert_ok(directory_set_override(f->d, "catalog", &o, NULL));
-		assert_int_equal(context_snapshot(catalog(f))->weights[0], rows[i].a);
-		assert_int_equal(context_snapshot(catalog(f))->weights[1], rows[i].b);
-		assert_int_equal(context_snapshot(catalog(f))->weights[2], 0);
+		assert_ok(directory_set_override(f->d, "catalog", &a, NULL));
+		assert_ok(directory_set_override(f->d, "catalog", &b, NULL));
+		s = context_snapshot(catalog(f));
+		assert_int_equal(s->weights[0], rows[i].a);
+		assert_int_equal(s->weights[1], rows[i].b);
+		assert_int_equal(s->weights[2], 1000);
+		assert_int_equal(s->weights[3], 0);
+		assert_int_equal(s->entries[0].weight, 200);
+		assert_int_equal(snapshot_entry_ramp(&s->entries[0]), rows[i].ramp);
+		assert_int_equal(snapshot_entry_ramp(&s->entries[3]), USHER_WEIGHT_UNIT);
 	}
+}
+
+static void a_restored_endpoint_of_weight_one_gets_its_part(void **state)
+{
+	struct override o = { .id = "a", .weight_share = 0.25 };
+	struct fixture *f = *state;
+	unsigned a = 0;
+
+	configure(f, ONE "services: {catalog: {select: weighted_round_robin}}\n");
+	fake_offer("one", "catalog", "a b c");
+	assert_ok(directory_set_override(f->d, "catalog", &o, NULL));
+	for (unsigned i = 0; i < 900; i++) {
+		const struct pick p = pick(f);
+
+		a += strcmp(picked_id(&p), "a") == 0;
+	}
+	assert_int_equal(a, 100);
 }
 
 static void one_that_drains_is_listed_only_where_it_would_be_chosen(void **state)
@@ -1453,7 +1480,8 @@ int main(void)
 		TEST(an_endpoint_drains_is_withdrawn_and_comes_back),
 		TEST(the_state_further_out_rules),
 		TEST(another_incarnation_is_not_bound_by_what_was_decided_about_the_one_before),
-		TEST(a_ramp_scales_the_weight),
+		TEST(a_ramp_scales_the_weight_in_thousandths),
+		TEST(a_restored_endpoint_of_weight_one_gets_its_part),
 		TEST(one_that_drains_is_listed_only_where_it_would_be_chosen),
 		TEST(an_endpoint_is_of_the_source_that_shows_it),
 		TEST(a_request_cannot_have_what_it_excludes),

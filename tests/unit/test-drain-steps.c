@@ -396,6 +396,7 @@ static struct snapshot *make_snapshot(const char *const *ids, size_t count, size
 		e.port = (uint16_t) (8080 + i);
 		assert_ok(usher_endpoints_add(set, &e, NULL));
 		entries[i] = (struct snapshot_entry){ .weight = 1,
+			.effective = 1000,
 			.stage = SNAPSHOT_NO_STAGE,
 			.listed = true,
 			.chosen = i != not_chosen };

@@ -86,6 +86,7 @@ static double random_share(const void *instance, const struct usher_view *view,
 USHER_PLUGIN(.name = "random", .summary = "Any one, all as likely",
 		.selector = &(const struct usher_selector){
 				.size = sizeof(struct usher_selector),
+				.flags = USHER_SELECTOR_IGNORES_WEIGHTS,
 				.prepare = random_prepare,
 				.release = free,
 				.pick = random_pick,

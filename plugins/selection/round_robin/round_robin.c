@@ -85,6 +85,7 @@ static double round_robin_share(const void *instance, const struct usher_view *v
 USHER_PLUGIN(.name = "round_robin", .summary = "One after the other",
 		.selector = &(const struct usher_selector){
 				.size = sizeof(struct usher_selector),
+				.flags = USHER_SELECTOR_IGNORES_WEIGHTS,
 				.prepare = round_robin_prepare,
 				.release = free,
 				.pick = round_robin_pick,

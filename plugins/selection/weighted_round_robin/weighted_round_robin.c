@@ -28,7 +28,8 @@
 #define TURNS_WORK_MAX (UINT64_C(1) << 20)
 
 /* The most slots that a period can have; sums need 64 bits, products of two sums 128. */
-_Static_assert((uint64_t) USHER_ENDPOINTS_MAX *USHER_WEIGHT_MAX < UINT64_MAX / 2, "sums overflow");
+_Static_assert((uint64_t) USHER_ENDPOINTS_MAX *USHER_WEIGHT_MAX *USHER_WEIGHT_UNIT < UINT64_MAX / 2,
+		"sums overflow");
 
 struct prepared {
 	uint64_t period; /* 0: nobody has weight */
