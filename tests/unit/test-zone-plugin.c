@@ -24,15 +24,15 @@ static void check(const char *options, const char *zone, const char *endpoints,
 static void a_zone_is_that_of_the_endpoint_or_of_its_metadata_in_any_case(void **state)
 {
 	(void) state;
-	check("{}", "east", "A%zone:east B%zone:west D", "A", "");
-	check("{}", "East", "A%zone:east B%zone:west C%zone:EAST", "A C", "");
-	check("{}", "north", "A%zone:east B%zone:west", "", "nobody is in zone north");
-	check("{}", NULL, "A%zone:east B%zone:west", "",
+	check("{}", "east", "A^zone:east B^zone:west D", "A", "");
+	check("{}", "East", "A^zone:east B^zone:west C^zone:EAST", "A C", "");
+	check("{}", "north", "A^zone:east B^zone:west", "", "nobody is in zone north");
+	check("{}", NULL, "A^zone:east B^zone:west", "",
 			"the zone of this node is not known: set node.zone, or prefer");
-	check("{}", "east", "D A%zone:east", "A", "");
-	check("{}", "", "A%zone:east E%zone: D", "E", "");
+	check("{}", "east", "D A^zone:east", "A", "");
+	check("{}", "", "A^zone:east E^zone: D", "E", "");
 	check("{}", "east", "", "", "nobody is in zone east");
-	check("{}", "east", "A/east%zone:west B/west%zone:east", "A", "");
+	check("{}", "east", "A/east^zone:west B/west^zone:east", "A", "");
 	check("{prefer: west}", "east", "A/east B/west", "B", "");
 }
 
