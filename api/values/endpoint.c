@@ -102,6 +102,28 @@ int usher_health_from_string(const char *text, enum usher_health *ret)
 	return -EINVAL;
 }
 
+static const char *const outcome_names[USHER_OUTCOMES] = {
+	[USHER_OUTCOME_OK] = "ok",
+	[USHER_OUTCOME_ERROR] = "error",
+	[USHER_OUTCOME_FAILED] = "failed",
+	[USHER_OUTCOME_TIMEOUT] = "timeout",
+};
+
+const char *usher_outcome_to_string(enum usher_outcome outcome)
+{
+	return (unsigned) outcome < USHER_OUTCOMES ? outcome_names[outcome] : NULL;
+}
+
+int usher_outcome_from_string(const char *text, enum usher_outcome *ret)
+{
+	for (unsigned i = 0; i < USHER_OUTCOMES; i++)
+		if (strcmp(text, outcome_names[i]) == 0) {
+			*ret = (enum usher_outcome) i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
 int usher_weight_parse(const char *text, uint32_t *ret)
 {
 	size_t length = strlen(text);
@@ -583,10 +605,8 @@ const char *usher_endpoints_metadata(const struct usher_endpoints *e, size_t i, 
 	record = &e->records[i];
 	for (uint32_t k = 0; k < record->label_count; k++) {
 		const struct label *label = &e->labels[record->labels + k];
-		const char *text = text_at(e, label->name);
 
-		/* Most differ in their first letter, and stages ask this of every endpoint. */
-		if (text[0] == name[0] && strcmp(text, name) == 0)
+		if (strcmp(text_at(e, label->name), name) == 0)
 			return text_at(e, label->value);
 	}
 	return NULL;

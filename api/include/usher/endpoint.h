@@ -48,6 +48,20 @@ enum usher_health {
 const char *usher_health_to_string(enum usher_health health);           /* "unknown", "up", ... */
 int usher_health_from_string(const char *text, enum usher_health *ret); /* EINVAL */
 
+/* How a call to an endpoint went. */
+enum usher_outcome {
+	USHER_OUTCOME_OK,
+	USHER_OUTCOME_ERROR,   /* answered, but with an error of the server */
+	USHER_OUTCOME_FAILED,  /* no answer: refused, reset, unreachable */
+	USHER_OUTCOME_TIMEOUT, /* no answer in time */
+};
+
+#define USHER_OUTCOMES (USHER_OUTCOME_TIMEOUT + 1)
+
+/* "ok", "error", "failed", "timeout"; NULL for what is none. */
+const char *usher_outcome_to_string(enum usher_outcome outcome);
+int usher_outcome_from_string(const char *text, enum usher_outcome *ret); /* EINVAL */
+
 /* Never grows within a major of the ABI, for it stands in arrays. */
 struct usher_label {
 	const char *name;

@@ -303,13 +303,6 @@ enum usher_selector_flags {
 	USHER_SELECTOR_SUBSETS = 1u << 1,
 };
 
-enum usher_outcome {
-	USHER_OUTCOME_OK,
-	USHER_OUTCOME_ERROR,   /* answered, but with an error of the server */
-	USHER_OUTCOME_FAILED,  /* no answer: refused, reset, unreachable */
-	USHER_OUTCOME_TIMEOUT, /* no answer in time */
-};
-
 /* How calls to an endpoint went, as a consumer says. */
 struct usher_report {
 	size_t size;
