@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "check.h"
-#include "grpc-health.h"
 #include "http-words.h"
 #include "ownership.h"
 #include "placeholders.h"
@@ -160,7 +159,7 @@ static int make_url(struct target *t, const struct check_config *config)
 	const char *path = t->path ? t->path : "/";
 
 	if (config->kind == CHECK_GRPC)
-		path = GRPC_PATH;
+		path = "/grpc.health.v1.Health/Check";
 	find_server_name(t, config, name);
 	show_authority(name, t->port, 0, authority);
 	if (asprintf(&t->url, "%s://%s%s", t->tls ? "https" : "http", authority, path) < 0) {

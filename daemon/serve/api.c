@@ -5,6 +5,7 @@
 static const struct route routes[] = {
 	{ METHOD_POST, "/v1/services/{s}/pick", api_pick },
 	{ METHOD_GET, "/v1/services/{s}/endpoints", api_endpoints },
+	{ METHOD_POST, "/v1/services/{s}/reports", api_reports },
 	{ METHOD_PUT, "/v1/services/{s}/endpoints/{id}/in-flight", api_in_flight },
 	{ METHOD_PUT, "/v1/consumers/self/ack", api_ack },
 	{ METHOD_GET, "/v1/services", api_services },

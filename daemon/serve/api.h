@@ -12,6 +12,7 @@ const struct route *api_routes(size_t *ret_count);
 int api_pick(struct request *q);
 int api_endpoints(struct request *q);
 int api_in_flight(struct request *q);
+int api_reports(struct request *q);
 int api_ack(struct request *q);
 int api_consumers(struct request *q);
 int api_services(struct request *q);

@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "clock.h"
 #include "hash.h"
 #include "ownership.h"
 
-/* All reports about one endpoint. The key is SERVICE, a slash (which no service's name has), and
- * the endpoint's id. */
+#define SWEEPS_MAX (IN_FLIGHT_TTL_MAX / IN_FLIGHT_SWEEP_USEC + 2)
+
+/* All reports about one endpoint. The key is the service's name, a NUL, and the endpoint's id. */
 struct reported {
 	UT_hash_handle hh;
 	struct in_flight_report *reports;
+	unsigned __int128 requests; /* the sum of their counts */
 	size_t key_length;
 	char key[];
 };
@@ -21,6 +24,7 @@ struct in_flight_report {
 	struct in_flight_reporter *reporter;
 	struct in_flight_report *next, *prev;           /* about the endpoint */
 	struct in_flight_report *mine_next, *mine_prev; /* of the reporter */
+	struct in_flight_report *late_next, *late_prev; /* that end within the same sweep */
 	uint64_t count;
 	uint64_t revision;
 	uint64_t until_usec;
@@ -28,11 +32,44 @@ struct in_flight_report {
 
 struct in_flight {
 	struct reported *by_endpoint;
+	in_flight_changed changed;
+	void *userdata;
+	sd_event_source *sweep; /* armed while there are reports */
+	uint64_t swept;         /* the sweep that was done last */
+	/* By the sweep that finds them over: a ring, for no report lasts longer. */
+	struct in_flight_report *late[SWEEPS_MAX];
 };
 
-struct in_flight *in_flight_new(void)
+static void arm(struct in_flight *f)
 {
-	return calloc(1, sizeof(struct in_flight));
+	uint64_t next_usec = (f->swept + 1) * IN_FLIGHT_SWEEP_USEC;
+
+	(void) sd_event_source_set_time(f->sweep, next_usec);
+	(void) sd_event_source_set_enabled(
+			f->sweep, f->by_endpoint ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+}
+
+static int in_flight_on_sweep(sd_event_source *source, uint64_t usec, void *userdata)
+{
+	(void) source;
+	(void) usec;
+	in_flight_expire(userdata, clock_boot_usec());
+	arm(userdata);
+	return 0;
+}
+
+struct in_flight *in_flight_new(sd_event *event, in_flight_changed changed, void *userdata)
+{
+	struct in_flight *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->changed = changed;
+	f->userdata = userdata;
+	if (sd_event_add_time(event, &f->sweep, CLOCK_BOOTTIME, 0, 0, in_flight_on_sweep, f) < 0 ||
+			sd_event_source_set_enabled(f->sweep, SD_EVENT_OFF) < 0)
+		return in_flight_free(f);
+	return f;
 }
 
 struct in_flight *in_flight_free(struct in_flight *f)
@@ -40,6 +77,7 @@ struct in_flight *in_flight_free(struct in_flight *f)
 	if (!f)
 		return NULL;
 	assert(!f->by_endpoint);
+	sd_event_source_disable_unref(f->sweep);
 	free(f);
 	return NULL;
 }
@@ -51,7 +89,7 @@ struct key {
 
 static bool make_key(const char *service, const char *endpoint, struct key *ret)
 {
-	int length = snprintf(ret->text, sizeof(ret->text), "%s/%s", service, endpoint);
+	int length = snprintf(ret->text, sizeof(ret->text), "%s%c%s", service, '\0', endpoint);
 
 	ret->length = (size_t) length;
 	return length >= 0 && ret->length < sizeof(ret->text);
@@ -93,6 +131,39 @@ static int get(struct in_flight *f, const char *service, const char *endpoint,
 	return 0;
 }
 
+static void tell(const struct in_flight *f, const struct reported *about)
+{
+	uint64_t requests = about->requests > UINT64_MAX ? UINT64_MAX : (uint64_t) about->requests;
+
+	f->changed(f->userdata, about->key, about->key + strlen(about->key) + 1, requests);
+}
+
+static struct in_flight_report **ring_of(struct in_flight *f, uint64_t until_usec)
+{
+	return &f->late[until_usec / IN_FLIGHT_SWEEP_USEC % SWEEPS_MAX];
+}
+
+static void ring_add(struct in_flight *f, struct in_flight_report *report)
+{
+	struct in_flight_report **first = ring_of(f, report->until_usec);
+
+	report->late_prev = NULL;
+	report->late_next = *first;
+	if (*first)
+		(*first)->late_prev = report;
+	*first = report;
+}
+
+static void ring_remove(struct in_flight *f, struct in_flight_report *report)
+{
+	if (report->late_next)
+		report->late_next->late_prev = report->late_prev;
+	if (report->late_prev)
+		report->late_prev->late_next = report->late_next;
+	else
+		*ring_of(f, report->until_usec) = report->late_next;
+}
+
 static void drop_unused(struct in_flight *f, struct reported *about)
 {
 	if (about->reports)
@@ -116,6 +187,9 @@ static void report_free(struct in_flight *f, struct in_flight_report *report)
 	else
 		report->reporter->reports = report->mine_next;
 	report->reporter->count--;
+	ring_remove(f, report);
+	report->about->requests -= report->count;
+	tell(f, report->about);
 	drop_unused(f, report->about);
 	free(report);
 }
@@ -154,8 +228,8 @@ static void drop_expired(
 	}
 }
 
-static int add_report(struct reported *about, struct in_flight_reporter *reporter,
-		struct in_flight_report **ret)
+static int add_report(struct in_flight *f, struct reported *about,
+		struct in_flight_reporter *reporter, struct in_flight_report **ret)
 {
 	struct in_flight_report *report;
 
@@ -175,6 +249,7 @@ static int add_report(struct reported *about, struct in_flight_reporter *reporte
 		report->mine_next->mine_prev = report;
 	reporter->reports = report;
 	reporter->count++;
+	ring_add(f, report);
 	*ret = report;
 	return 0;
 }
@@ -182,6 +257,7 @@ static int add_report(struct reported *about, struct in_flight_reporter *reporte
 int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
 		const struct in_flight_claim *claim, uint64_t now_usec)
 {
+	bool first = !f->by_endpoint;
 	struct in_flight_report *report;
 	struct reported *about;
 	int r;
@@ -193,15 +269,24 @@ int in_flight_report(struct in_flight *f, struct in_flight_reporter *reporter,
 		return r;
 	report = find_report(about, reporter);
 	if (!report) {
-		r = add_report(about, reporter, &report);
+		r = add_report(f, about, reporter, &report);
 		if (r < 0) {
 			drop_unused(f, about);
 			return r;
 		}
 	}
+	about->requests += claim->count;
+	about->requests -= report->count;
 	report->count = claim->count;
 	report->revision = claim->revision;
+	ring_remove(f, report);
 	report->until_usec = now_usec + claim->ttl_usec;
+	ring_add(f, report);
+	tell(f, about);
+	if (first) {
+		f->swept = now_usec / IN_FLIGHT_SWEEP_USEC;
+		arm(f);
+	}
 	return 0;
 }
 
@@ -209,6 +294,28 @@ void in_flight_forget(struct in_flight *f, struct in_flight_reporter *reporter)
 {
 	while (reporter->reports)
 		report_free(f, reporter->reports);
+}
+
+/* All that end within one sweep's time are over once it has passed. */
+static void sweep(struct in_flight *f, uint64_t number, uint64_t now_usec)
+{
+	struct in_flight_report *next;
+
+	for (struct in_flight_report *r = f->late[number % SWEEPS_MAX]; r; r = next) {
+		next = r->late_next;
+		if (r->until_usec <= now_usec)
+			report_free(f, r);
+	}
+}
+
+void in_flight_expire(struct in_flight *f, uint64_t now_usec)
+{
+	uint64_t last = now_usec / IN_FLIGHT_SWEEP_USEC;
+
+	if (last > f->swept + SWEEPS_MAX)
+		f->swept = last - SWEEPS_MAX;
+	for (; f->swept < last; f->swept++)
+		sweep(f, f->swept, now_usec);
 }
 
 void in_flight_evidence(struct in_flight *f, const char *service, const char *endpoint,

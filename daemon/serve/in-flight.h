@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <systemd/sd-event.h>
+
 #include "rollout.h"
 
 #define IN_FLIGHT_REPORTS_MAX 4096 /* of one connection */
@@ -21,7 +23,15 @@ struct in_flight_reporter {
 	size_t count;
 };
 
-struct in_flight *in_flight_new(void);
+/* How many requests all reporters together say they have open to an endpoint; called after each
+ * report, and when one ends: with its reporter, or within IN_FLIGHT_SWEEP_USEC of its time. */
+typedef void (*in_flight_changed)(
+		void *userdata, const char *service, const char *endpoint, uint64_t requests);
+
+#define IN_FLIGHT_SWEEP_USEC UINT64_C(1000000)
+
+/* NULL when out of memory. */
+struct in_flight *in_flight_new(sd_event *event, in_flight_changed changed, void *userdata);
 struct in_flight *in_flight_free(struct in_flight *f);
 
 struct in_flight_claim {
@@ -42,6 +52,8 @@ int in_flight_last(const struct in_flight *f, const struct in_flight_reporter *r
 		uint64_t *ret_revision);
 /* The reporter has gone. */
 void in_flight_forget(struct in_flight *f, struct in_flight_reporter *reporter);
+/* Drop the reports whose time is over. The loop does so by itself. */
+void in_flight_expire(struct in_flight *f, uint64_t now_usec);
 /* What the reports say at that time; those whose time is over are dropped. */
 void in_flight_evidence(struct in_flight *f, const char *service, const char *endpoint,
 		uint64_t now_usec, struct in_flight_evidence *ret);

@@ -15,6 +15,7 @@
 #include "in-flight.h"
 #include "log.h"
 #include "random.h"
+#include "reports.h"
 #include "server.h"
 #include "stream.h"
 #include "topic.h"
@@ -47,6 +48,7 @@ struct server {
 	struct random random;
 
 	uint64_t picks[PICK_FILTERED + 1]; /* by result */
+	struct reports_told reports;
 	uint64_t requests[6];              /* by the first digit of the status */
 };
 

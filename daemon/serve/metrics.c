@@ -133,6 +133,21 @@ static void add_picks(struct text *text, const struct server *s)
 	}
 }
 
+static void add_reports(struct text *text, const struct server *s)
+{
+	add_head(text, "usher_reports_total", "counter",
+			"Calls that consumers have reported, by how they went.");
+	for (unsigned i = 0; i < USHER_OUTCOMES; i++) {
+		add_labelled(text, "usher_reports_total", "outcome",
+				usher_outcome_to_string((enum usher_outcome) i));
+		add_value(text, s->reports.calls[i]);
+	}
+	add_head(text, "usher_reports_unknown_total", "counter",
+			"Of those, calls to endpoints that usherd does not know (any more).");
+	text_add_string(text, "usher_reports_unknown_total ");
+	add_value(text, s->reports.unknown);
+}
+
 static void add_requests(struct text *text, const struct server *s)
 {
 	static const char *const classes[] = { "0xx", "1xx", "2xx", "3xx", "4xx", "5xx" };
@@ -190,6 +205,7 @@ int api_metrics(struct request *q)
 	add_per_service(&text, s, "usher_service_chosen", "Endpoints that a pick may return.",
 			say_chosen, q->now_usec);
 	add_picks(&text, s);
+	add_reports(&text, s);
 	add_requests(&text, s);
 	add_drains(&text, s);
 	add_consumers(&text, s);

@@ -22,6 +22,17 @@ static void free_leaving(struct server *s)
 	}
 }
 
+static void server_on_in_flight(
+		void *userdata, const char *service, const char *endpoint, uint64_t requests)
+{
+	const struct server *s = userdata;
+	struct context *context = directory_find(s->directory, service);
+
+	/* One that is not in the snapshot gets no picks. */
+	if (context)
+		(void) context_set_in_flight(context, endpoint, requests);
+}
+
 struct server *server_free(struct server *s)
 {
 	if (!s)
@@ -58,7 +69,7 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	s->streams.monitor = -1;
 	random_init(&s->random);
 	s->consumers = consumers_new();
-	s->in_flight = in_flight_new();
+	s->in_flight = in_flight_new(event, server_on_in_flight, s);
 	if (!s->consumers || !s->in_flight)
 		return -ENOMEM;
 	r = streams_start(s);

@@ -164,6 +164,23 @@ def test_acks_and_reports_answer_as_documented(daemon):
     check(daemon.call("PUT", path.replace("catalog-a", "x"), {"count": 3}), "reportInFlight")
 
 
+@pytest.mark.parametrize("body, status", [
+    ([], 204),
+    ([{"endpoint": "catalog-a", "outcome": "ok", "latency_ms": 1.5, "count": 2}, {"endpoint": "gone", "outcome": "failed"}], 204),
+    ({"reports": [{"endpoint": "catalog-a", "outcome": "timeout", "latency_ms": 0}]}, 204),
+    ("", 400), ({}, 400), ({"reports": {}}, 400), ([{"endpoint": "catalog-a"}], 400), ([{"endpoint": "catalog-a", "outcome": "bad"}], 400),
+    ([{"endpoint": "catalog-a", "outcome": "ok", "latency_ms": -1}], 400), ([{"endpoint": "catalog-a", "outcome": "ok", "count": 0}], 400),
+    ([{"endpoint": "catalog-a", "outcome": "ok"}] * 1001, 413),
+    ([{"endpoint": "catalog-a", "outcome": "ok"}] * 10000, 413),
+])
+def test_reports_are_taken_as_documented(daemon, body, status):
+    answer = daemon.call("POST", "/v1/services/catalog/reports", body)
+    assert answer.status == status, answer
+    check(answer, "report")
+    documented = {**DOCUMENT["components"]["schemas"]["Reports"], "components": DOCUMENT["components"]}
+    assert jsonschema.Draft202012Validator(documented).is_valid(body) == (status == 204)
+
+
 def test_every_line_of_a_watch_is_documented(daemon):
     line = DOCUMENT["components"]["schemas"]["WatchLine"]
     with daemon.watch(headers={"Usher-Consumer": "reader"}) as watch:

@@ -21,6 +21,9 @@ struct context {
 	enum pick_result pick_result; /* PICK_OK: the chosen in turn */
 	size_t turn;
 	unsigned holds;
+	struct usher_report report; /* the last */
+	unsigned reports;
+	uint64_t in_flight; /* as told last, of whichever endpoint */
 };
 
 #define FAKE_CONTEXTS_MAX 8
@@ -316,6 +319,20 @@ void context_pick(struct context *c, struct usher_request *request, uint64_t now
 		ret->stage = "zone";
 	if (ret->result == PICK_OK)
 		ret->endpoint = c->snapshot->chosen[c->turn++ % c->snapshot->chosen_count];
+}
+
+int context_report(struct context *c, const char *id, const struct usher_report *report)
+{
+	c->report = *report;
+	c->reports++;
+	return c->snapshot && usher_endpoints_find(c->snapshot->all, id) >= 0 ? 0 : -ENOENT;
+}
+
+int context_set_in_flight(struct context *c, const char *id, uint64_t count)
+{
+	(void) id;
+	c->in_flight = count;
+	return 0;
 }
 
 int context_explain(struct context *c, struct usher_request *request, uint64_t now_usec,

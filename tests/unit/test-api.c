@@ -1,5 +1,6 @@
 /* The API over real sockets: shapes, rights, refusals. */
 
+#include "reports.h"
 #include "serving.h"
 
 static struct serving serving;
@@ -404,6 +405,120 @@ static void more_requests_after_the_removal_are_a_stale_pick(void **state)
 	(void) close(fd);
 }
 
+static const char *report(const char *body)
+{
+	return call(&serving, serving.consumer, "POST", "/v1/services/catalog/reports", body);
+}
+
+static void reports_are_handed_on(void **state)
+{
+	struct context *c = catalog;
+
+	(void) state;
+	assert_has(report("[{\"endpoint\": \"catalog-a\", \"outcome\": \"ok\"},"
+			  "{\"endpoint\": \"catalog-b\", \"outcome\": \"timeout\","
+			  " \"latency_ms\": 1000.5, \"count\": 3}]"),
+			"HTTP/1.1 204");
+	assert_int_equal(c->reports, 2);
+	assert_int_equal(c->report.outcome, USHER_OUTCOME_TIMEOUT);
+	assert_int_equal(c->report.latency_usec, 1000500);
+	assert_int_equal(c->report.count, 3);
+	assert_true(c->report.now_usec > 0);
+	assert_has(report("{\"reports\": [{\"endpoint\": \"catalog-a\", \"outcome\": \"error\","
+			  "\"latency_ms\": 0}]}"),
+			"HTTP/1.1 204");
+	assert_int_equal(c->report.outcome, USHER_OUTCOME_ERROR);
+	assert_int_equal(c->report.latency_usec, 1);
+	assert_int_equal(c->report.count, 1);
+	assert_has(report("[]"), "HTTP/1.1 204");
+	assert_int_equal(c->reports, 3);
+}
+
+static void a_report_about_an_endpoint_that_has_gone_is_no_error(void **state)
+{
+	const char *metrics;
+
+	(void) state;
+	assert_has(report("[{\"endpoint\": \"gone\", \"outcome\": \"failed\", \"count\": 5}]"),
+			"HTTP/1.1 204");
+	metrics = call(&serving, serving.consumer, "GET", "/metrics", "");
+	assert_has(metrics, "usher_reports_total{outcome=\"failed\"} 5\n");
+	assert_has(metrics, "usher_reports_unknown_total 5\n");
+}
+
+static void one_wrong_report_refuses_all_of_a_call(void **state)
+{
+	static const struct {
+		const char *second, *why;
+	} cases[] = {
+		{ "{\"outcome\": \"ok\"}", "reports[1]: endpoint: is missing" },
+		{ "{\"endpoint\": \"a\"}", "reports[1]: outcome: is missing" },
+		{ "{\"endpoint\": \"a\", \"outcome\": \"fail\"}",
+				"reports[1]: outcome: \\\"fail\\\" is none of ok, error, failed and timeout; did you mean failed?" },
+		{ "{\"endpoint\": \"a\", \"outcome\": \"ok\", \"count\": 0}",
+				"reports[1]: count: 0 is not in 1..4294967295" },
+		{ "{\"endpoint\": \"a\", \"outcome\": \"ok\", \"latency_ms\": 86400001}",
+				"reports[1]: latency_ms: is not in 0..86400000" },
+		{ "{\"endpoint\": \"a\", \"outcome\": \"ok\", \"latency\": 1}",
+				"reports[1]: latency: is not known here; did you mean latency_ms?" },
+	};
+	struct context *c = catalog;
+
+	(void) state;
+	for (size_t i = 0; i < ELEMENTS(cases); i++) {
+		char body[512];
+		const char *answer;
+
+		(void) snprintf(body, sizeof(body),
+				"[{\"endpoint\": \"catalog-a\", \"outcome\": \"ok\"}, %s]",
+				cases[i].second);
+		answer = report(body);
+		assert_has(answer, "HTTP/1.1 400");
+		assert_has(answer, cases[i].why);
+	}
+	assert_int_equal(c->reports, 0);
+	assert_has(call(&serving, serving.consumer, "POST", "/v1/services/other/reports", "[]"),
+			"unknown_service");
+}
+
+static void reports_of_one_call_have_a_limit(void **state)
+{
+	static const char one[] = "{\"endpoint\":\"catalog-a\",\"outcome\":\"ok\"},";
+	struct context *c = catalog;
+	static char body[(REPORTS_MAX + 2) * sizeof(one)];
+	size_t length = 1;
+
+	(void) state;
+	body[0] = '[';
+	for (int i = 0; i < REPORTS_MAX; i++, length += sizeof(one) - 1)
+		memcpy(body + length, one, sizeof(one));
+	body[length - 1] = ']';
+	assert_has(report(body), "HTTP/1.1 204");
+	assert_int_equal(c->reports, REPORTS_MAX);
+	body[length - 1] = ',';
+	memcpy(body + length, one, sizeof(one));
+	body[length + sizeof(one) - 2] = ']';
+	assert_has(report(body), "HTTP/1.1 413");
+	assert_has(report(body), "more than 1000 reports in one call; send them in several");
+	assert_int_equal(c->reports, REPORTS_MAX);
+}
+
+static void open_requests_reach_the_context(void **state)
+{
+	struct context *c = catalog;
+	int fd = client_connect(serving.consumer);
+
+	(void) state;
+	assert_has(client_call(&serving, fd, "PUT",
+				   "/v1/services/catalog/endpoints/catalog-a/in-flight", "",
+				   "{\"count\": 3}"),
+			"HTTP/1.1 204");
+	assert_int_equal(c->in_flight, 3);
+	(void) close(fd);
+	serving_settle(&serving);
+	assert_int_equal(c->in_flight, 0);
+}
+
 static int ask_for_something_new(void)
 {
 	int fd = client_connect(serving.consumer);
@@ -505,6 +620,11 @@ int main(void)
 		T(the_budget_adds_the_declared_windows_up),
 		T(reports_and_acks_are_checked),
 		T(more_requests_after_the_removal_are_a_stale_pick),
+		T(reports_are_handed_on),
+		T(a_report_about_an_endpoint_that_has_gone_is_no_error),
+		T(one_wrong_report_refuses_all_of_a_call),
+		T(reports_of_one_call_have_a_limit),
+		T(open_requests_reach_the_context),
 		T(the_first_call_for_a_service_waits_for_its_first_answer),
 		T(the_first_call_for_a_service_learns_of_a_failure),
 		T(nobody_waits_for_a_first_answer_for_ever),

@@ -11,12 +11,23 @@
 static struct consumers *consumers;
 static struct in_flight *in_flight;
 static int pair[2]; /* ours, the peer's */
+static sd_event *event;
+static uint64_t told; /* of catalog/a */
 
+static void note_told(void *userdata, const char *service, const char *endpoint, uint64_t requests)
+{
+	(void) userdata;
+	assert_string_equal(service, "catalog");
+	if (strcmp(endpoint, "a") == 0)
+		told = requests;
+}
 static int start(void **state)
 {
 	(void) state;
 	consumers = consumers_new();
-	in_flight = in_flight_new();
+	assert_ok(sd_event_new(&event));
+	in_flight = in_flight_new(event, note_told, NULL);
+	told = 0;
 	return consumers && in_flight ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)
 				      : -1;
 }
@@ -28,6 +39,7 @@ static int stop(void **state)
 	(void) close(pair[1]);
 	consumers_free(consumers);
 	in_flight_free(in_flight);
+	sd_event_unref(event);
 	return 0;
 }
 
@@ -358,6 +370,71 @@ static void reports_have_a_limit_that_expired_ones_do_not_use(void **state)
 	in_flight_forget(in_flight, &one);
 }
 
+static void the_sum_of_reports_is_told_whenever_it_changes(void **state)
+{
+	const uint64_t sec = USEC_PER_SEC, start = 100 * USEC_PER_SEC;
+	struct in_flight_reporter one = {}, two = {};
+
+	(void) state;
+	assert_ok(report(&one, "a", 3, start, 3 * sec));
+	assert_ok(report(&two, "a", 4, start, 10 * sec));
+	assert_ok(report(&two, "b", 50, start, 10 * sec));
+	assert_int_equal(told, 7);
+	assert_ok(report(&two, "a", 1, start + sec, 10 * sec));
+	assert_int_equal(told, 4);
+	in_flight_expire(in_flight, start + 3 * sec - 1);
+	assert_int_equal(told, 4);
+	in_flight_expire(in_flight, start + 4 * sec);
+	assert_int_equal(told, 1);
+	assert_int_equal(one.count, 0);
+	in_flight_expire(in_flight, start + 12 * sec);
+	assert_int_equal(told, 0);
+	assert_int_equal(two.count, 0);
+}
+
+static void a_sum_has_no_overflow(void **state)
+{
+	struct in_flight_reporter one = {}, two = {};
+
+	(void) state;
+	assert_ok(report(&one, "a", UINT64_MAX, 0, 100));
+	assert_ok(report(&two, "a", UINT64_MAX, 0, 100));
+	assert_true(told == UINT64_MAX);
+	in_flight_forget(in_flight, &one);
+	assert_true(told == UINT64_MAX);
+	assert_ok(report(&two, "a", 5, 0, 100));
+	assert_int_equal(told, 5);
+	in_flight_forget(in_flight, &two);
+	assert_int_equal(told, 0);
+}
+
+static void what_lasts_longest_is_found_over_after_any_pause(void **state)
+{
+	const uint64_t start = 1000 * USEC_PER_SEC;
+	struct in_flight_reporter one = {}, two = {};
+
+	(void) state;
+	assert_ok(report(&one, "a", 3, start, IN_FLIGHT_TTL_MAX));
+	in_flight_expire(in_flight, start + IN_FLIGHT_TTL_MAX - 1);
+	assert_int_equal(told, 3);
+	in_flight_expire(in_flight, start + 50 * IN_FLIGHT_TTL_MAX);
+	assert_int_equal(told, 0);
+	assert_ok(report(&two, "a", 4, start + 90 * IN_FLIGHT_TTL_MAX, IN_FLIGHT_TTL_MAX));
+	in_flight_expire(in_flight, start + 91 * IN_FLIGHT_TTL_MAX + IN_FLIGHT_SWEEP_USEC);
+	assert_int_equal(told, 0);
+}
+
+static void the_loop_finds_what_is_over(void **state)
+{
+	struct in_flight_reporter one = {};
+
+	(void) state;
+	assert_ok(report(&one, "a", 3, clock_boot_usec(), 1000));
+	while (told > 0)
+		assert_ok(sd_event_run(event, UINT64_MAX));
+	assert_int_equal(one.count, 0);
+}
+
 static int report_once(void *userdata)
 {
 	struct in_flight_reporter one = {};
@@ -394,6 +471,10 @@ int main(void)
 		T(reports_add_up_and_end_with_their_time),
 		T(reports_end_with_their_reporter),
 		T(reports_have_a_limit_that_expired_ones_do_not_use),
+		T(the_sum_of_reports_is_told_whenever_it_changes),
+		T(a_sum_has_no_overflow),
+		T(what_lasts_longest_is_found_over_after_any_pause),
+		T(the_loop_finds_what_is_over),
 		T(a_report_without_memory_breaks_nothing),
 	};
 
