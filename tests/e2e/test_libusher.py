@@ -37,6 +37,25 @@ class Choice(ctypes.Structure):
     ]
 
 
+class CallReport(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("endpoint", ctypes.c_char_p),
+        ("latency_usec", ctypes.c_uint64),
+        ("count", ctypes.c_uint32),
+        ("outcome", ctypes.c_int),
+    ]
+
+
+class LongerReport(CallReport):
+    """As a later version of the header may have it."""
+
+    _fields_ = [("more", ctypes.c_uint64)]
+
+
+OK, ERROR, FAILED, TIMEOUT = range(4)
+
+
 @pytest.fixture(scope="session")
 def library():
     lib = ctypes.CDLL(LIBRARY)
@@ -48,6 +67,7 @@ def library():
     lib.usher_client_interrupt.argtypes = [ctypes.c_void_p]
     lib.usher_client_call.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     lib.usher_client_pick.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
+    lib.usher_client_report.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
     lib.usher_follower_new.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p]
     lib.usher_follower_free.argtypes = [ctypes.c_void_p]
     lib.usher_follower_free.restype = ctypes.c_void_p
@@ -86,6 +106,15 @@ class Client:
             self.pointer, service.encode(), body.encode() if body else None, ctypes.byref(choice), ctypes.byref(self.error)
         )
         return r, choice
+
+    def report(self, service, reports, kind=CallReport):
+        """reports: (endpoint, outcome, latency_usec, count) each."""
+        array = (kind * len(reports))()
+        for item, (endpoint, outcome, latency_usec, count) in zip(array, reports):
+            item.size, item.endpoint, item.outcome = ctypes.sizeof(kind), endpoint.encode(), outcome
+            item.latency_usec, item.count = latency_usec, count
+        self.error = Error()
+        return self.library.usher_client_report(self.pointer, service.encode(), array, len(reports), ctypes.byref(self.error))
 
     @property
     def text(self):
@@ -313,6 +342,43 @@ def test_a_pick_without_an_answer_says_which_fact_failed(daemon, client, problem
     daemon.on("POST", "/v1/services/nope/pick", problem)
     assert client.pick("nope")[0] == -code
     assert client.text == f"{problem.body['detail']} ({problem.body['code']})"
+
+
+REPORTS = "/v1/services/catalog/reports"
+
+
+@pytest.mark.parametrize("kind", [CallReport, LongerReport])
+def test_reports_say_how_calls_went(daemon, client, kind):
+    daemon.on("POST", REPORTS, (204, None))
+    assert client.report("catalog", [('a"b', OK, 12345, 2), ("c", TIMEOUT, 0, 0)], kind) == 0
+    assert [r.body for r in daemon.requests] == [
+        [{"endpoint": 'a"b', "outcome": "ok", "count": 2, "latency_ms": 12.345}, {"endpoint": "c", "outcome": "timeout", "count": 1}]
+    ]
+    assert client.report("catalog", []) == 0
+    assert len(daemon.requests) == 1
+
+
+def test_many_reports_go_in_as_many_calls_as_they_need(daemon, client):
+    daemon.on("POST", REPORTS, (204, None))
+    assert client.report("catalog", [(f"endpoint-{i}", i % 4, i, 1) for i in range(10000)]) == 0
+    told = [item["endpoint"] for request in daemon.requests for item in request.body]
+    assert told == [f"endpoint-{i}" for i in range(10000)]
+    assert all(len(request.body) <= 1000 and int(request.headers["Content-Length"]) <= 65536 for request in daemon.requests)
+    daemon.requests.clear()
+    assert client.report("catalog", [("\n" * TEXT_MAX, ERROR, 1, 1)] * 30) == 0
+    assert sum(len(request.body) for request in daemon.requests) == 30
+    assert all(int(request.headers["Content-Length"]) <= 65536 for request in daemon.requests)
+
+
+def test_reports_that_cannot_be_told_say_why(daemon, client):
+    daemon.on("POST", REPORTS, Problem(404, "unknown_service", "catalog is not declared, and nobody has asked for it yet"))
+    assert client.report("catalog", [("a", OK, 1, 1)]) == -errno.ENOENT
+    assert "nobody has asked for it yet (unknown_service)" in client.text
+    assert client.report("catalog", [("a", OK, 1, 1), ("", OK, 1, 1)]) == -errno.EINVAL
+    assert client.text.startswith("report 1: a report needs the id of an endpoint")
+    assert client.report("catalog", [("a", 9, 1, 1)]) == -errno.EINVAL
+    assert client.report("", [("a", OK, 1, 1)]) == -errno.EINVAL
+    assert len(daemon.requests) == 1
 
 
 def test_a_follower_takes_turns_over_what_the_watch_says(daemon, follow):

@@ -74,11 +74,34 @@ struct usher_choice {
 		.size = sizeof(struct usher_choice) \
 	}
 
-/* Ask the daemon to choose. body is the request as JSON ("{\"hint\": ...}"), or NULL. Errors: as
+/* Ask the daemon to choose. body is the request as JSON ("{\"hint\": ..., \"headers\": {...}}"), or
+ * NULL. Errors: as
  * for call, and ENOENT (no such service), EAGAIN (nothing to choose), EINVAL (the daemon does not
  * understand the request), EACCES, EIO (it failed): code and detail in the error. */
 int usher_client_pick(struct usher_client *client, const char *service, const char *body,
 		struct usher_choice *ret, struct usher_error *reterr);
+
+/* How calls to an endpoint went. Start from USHER_CALL_REPORT_INIT; in an array they stand as far
+ * apart as the first one's size says; 0 counts as the struct's first version. */
+struct usher_call_report {
+	size_t size;
+	const char *endpoint;  /* its id */
+	uint64_t latency_usec; /* of one of the calls; 0: not told */
+	uint32_t count;        /* of calls that went alike; 0 counts as 1 */
+	enum usher_outcome outcome;
+};
+
+#define USHER_CALL_REPORT_INIT                           \
+	{                                                \
+		.size = sizeof(struct usher_call_report) \
+	}
+
+/* Tell the daemon how calls went: for selection by latency, and for taking endpoints out that fail.
+ * As many as there are, in as few calls of the API as they need; where one of those fails, those
+ * before it have been told. Endpoints that have gone meanwhile are no error. Returns 0, or as for a
+ * pick. */
+int usher_client_report(struct usher_client *client, const char *service,
+		const struct usher_call_report *reports, size_t count, struct usher_error *reterr);
 
 /* A process's own copy of one service's directory. It reconnects by itself, after 0.1 to 5 s at
  * random, and resumes where it was; meanwhile the last directory stays, and ages. It acknowledges
