@@ -605,8 +605,10 @@ const char *usher_endpoints_metadata(const struct usher_endpoints *e, size_t i, 
 	record = &e->records[i];
 	for (uint32_t k = 0; k < record->label_count; k++) {
 		const struct label *label = &e->labels[record->labels + k];
+		const char *text = text_at(e, label->name);
 
-		if (strcmp(text_at(e, label->name), name) == 0)
+		/* Most differ in their first letter, and stages ask this of every endpoint. */
+		if (text[0] == name[0] && strcmp(text, name) == 0)
 			return text_at(e, label->value);
 	}
 	return NULL;

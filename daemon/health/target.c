@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "grpc-health.h"
 #include "http-words.h"
 #include "ownership.h"
 #include "placeholders.h"
@@ -159,7 +160,7 @@ static int make_url(struct target *t, const struct check_config *config)
 	const char *path = t->path ? t->path : "/";
 
 	if (config->kind == CHECK_GRPC)
-		path = "/grpc.health.v1.Health/Check";
+		path = GRPC_PATH;
 	find_server_name(t, config, name);
 	show_authority(name, t->port, 0, authority);
 	if (asprintf(&t->url, "%s://%s%s", t->tls ? "https" : "http", authority, path) < 0) {

@@ -6,13 +6,13 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 
+#include "child.h"
 #include "clock.h"
 #include "hook-kind.h"
 #include "log.h"
@@ -141,13 +141,6 @@ static int exec_on_exit(sd_event_source *source, int fd, uint32_t events, void *
 	return 0;
 }
 
-/* With its group, which it may have left. Errors: EPERM (it runs as somebody else by now). */
-static int exec_kill(const struct hook_exec *exec)
-{
-	(void) kill(-exec->pid, SIGKILL);
-	return kill(exec->pid, SIGKILL) < 0 ? -errno : 0;
-}
-
 static int exec_on_timeout(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct hook_exec *exec = userdata;
@@ -157,7 +150,7 @@ static int exec_on_timeout(sd_event_source *source, uint64_t usec, void *userdat
 	(void) source;
 	(void) usec;
 	exec->timed_out = true;
-	r = exec->pid > 0 ? exec_kill(exec) : 0;
+	r = exec->pid > 0 ? child_kill(exec->pid) : 0;
 	if (r < 0) {
 		exec_stop_watching(exec);
 		(void) snprintf(text, sizeof(text),
@@ -175,7 +168,7 @@ static void exec_end(struct hook_exec *exec)
 
 	if (exec->pid <= 0)
 		return;
-	(void) exec_kill(exec);
+	(void) child_kill(exec->pid);
 	(void) poll(&ended, 1, REAP_MSEC);
 	(void) waitpid(exec->pid, NULL, WNOHANG);
 }
@@ -195,40 +188,7 @@ static void exec_release(struct hook *hook)
 
 /* ---- its start ---- */
 
-static inline void strings_freep(char ***strings)
-{
-	for (char **s = *strings; s && *s; s++)
-		free(*s);
-	free(*strings);
-}
-
-/* What is the daemon's own business. */
-static bool is_private(const char *variable)
-{
-	static const char *const prefixes[] = { "NOTIFY_SOCKET=", "WATCHDOG_", "LISTEN_", "USHER_",
-		"JOURNAL_STREAM=", "MANAGERPID=", "INVOCATION_ID=" };
-
-	for (size_t i = 0; i < ELEMENTS(prefixes); i++)
-		if (strncmp(variable, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	return false;
-}
-
-__attribute__((format(printf, 3, 4))) static int add_string(
-		char **strings, size_t *count, const char *format, ...)
-{
-	va_list ap;
-	char *text;
-	int r;
-
-	va_start(ap, format);
-	r = vasprintf(&text, format, ap);
-	va_end(ap);
-	if (r < 0)
-		return -ENOMEM;
-	strings[(*count)++] = text;
-	return 0;
-}
+DEFINE_CLEANUP(char *, child_strings_free);
 
 static int add_own_variables(char **env, size_t *count, const struct hook_call *call)
 {
@@ -236,42 +196,35 @@ static int add_own_variables(char **env, size_t *count, const struct hook_call *
 	int r;
 
 	usher_endpoints_get(call->endpoint, 0, &e);
-	r = add_string(env, count, "USHER_TOKEN=%s", call->token);
+	r = child_add_string(env, count, "USHER_TOKEN=%s", call->token);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_DRAIN=%s", call->drain);
+		r = child_add_string(env, count, "USHER_DRAIN=%s", call->drain);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_SERVICE=%s", call->service);
+		r = child_add_string(env, count, "USHER_SERVICE=%s", call->service);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_ENDPOINT=%s", e.id);
+		r = child_add_string(env, count, "USHER_ENDPOINT=%s", e.id);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_ADDRESS=%s", e.address);
+		r = child_add_string(env, count, "USHER_ADDRESS=%s", e.address);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_PORT=%u", (unsigned) e.port);
+		r = child_add_string(env, count, "USHER_PORT=%u", (unsigned) e.port);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_UID=%s", e.uid ? e.uid : "");
+		r = child_add_string(env, count, "USHER_UID=%s", e.uid ? e.uid : "");
 	if (r >= 0)
-		r = add_string(env, count, "USHER_STEP=%s", call->step);
+		r = child_add_string(env, count, "USHER_STEP=%s", call->step);
 	if (r >= 0)
-		r = add_string(env, count, "USHER_READY=%s", call->ready ? "true" : "false");
+		r = child_add_string(env, count, "USHER_READY=%s", call->ready ? "true" : "false");
 	if (r >= 0)
-		r = add_string(env, count, "USHER_ATTEMPT=%u", call->attempt);
+		r = child_add_string(env, count, "USHER_ATTEMPT=%u", call->attempt);
 	return r;
 }
 
 static int make_environment(const struct hook_call *call, char ***ret)
 {
-	cleanup(strings_freep) char **env = NULL;
-	size_t inherited = 0, count = 0;
-	int r = 0;
+	cleanup(child_strings_freep) char **env = NULL;
+	size_t count;
+	int r;
 
-	while (environ[inherited])
-		inherited++;
-	env = calloc(inherited + VARIABLES + 1, sizeof(*env));
-	if (!env)
-		return -ENOMEM;
-	for (size_t i = 0; i < inherited && r >= 0; i++)
-		if (!is_private(environ[i]))
-			r = add_string(env, &count, "%s", environ[i]);
+	r = child_environment(VARIABLES, &env, &count);
 	if (r >= 0)
 		r = add_own_variables(env, &count, call);
 	if (r < 0)
@@ -283,7 +236,7 @@ static int make_environment(const struct hook_call *call, char ***ret)
 
 static int make_arguments(const struct hook_call *call, char ***ret, struct usher_error *reterr)
 {
-	cleanup(strings_freep) char **argv = NULL;
+	cleanup(child_strings_freep) char **argv = NULL;
 	size_t count = 0;
 	int r;
 
@@ -301,46 +254,6 @@ static int make_arguments(const struct hook_call *call, char ***ret, struct ushe
 	}
 	*ret = take(argv);
 	return 0;
-}
-
-static void set_attributes(posix_spawnattr_t *attr)
-{
-	sigset_t none, all;
-
-	(void) sigemptyset(&none);
-	(void) sigfillset(&all);
-	(void) posix_spawnattr_setpgroup(attr, 0);
-	(void) posix_spawnattr_setsigmask(attr, &none);
-	(void) posix_spawnattr_setsigdefault(attr, &all);
-	(void) posix_spawnattr_setflags(attr,
-			POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-}
-
-static int spawn(char **argv, char **env, int output, pid_t *ret)
-{
-	posix_spawn_file_actions_t actions;
-	posix_spawnattr_t attr;
-	int fault;
-
-	if (posix_spawn_file_actions_init(&actions) != 0)
-		return -ENOMEM;
-	if (posix_spawnattr_init(&attr) != 0) {
-		(void) posix_spawn_file_actions_destroy(&actions);
-		return -ENOMEM;
-	}
-	set_attributes(&attr);
-
-	fault = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-	if (fault == 0)
-		fault = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
-	if (fault == 0)
-		fault = posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
-	if (fault == 0)
-		fault = posix_spawnp(ret, argv[0], &actions, &attr, argv, env);
-
-	(void) posix_spawnattr_destroy(&attr);
-	(void) posix_spawn_file_actions_destroy(&actions);
-	return -fault;
 }
 
 static int exec_watch(struct hook_exec *exec, sd_event *event)
@@ -363,8 +276,8 @@ static int exec_watch(struct hook_exec *exec, sd_event *event)
 static int exec_spawn(
 		struct hook_exec *exec, const struct hook_call *call, struct usher_error *reterr)
 {
-	cleanup(strings_freep) char **argv = NULL;
-	cleanup(strings_freep) char **env = NULL;
+	cleanup(child_strings_freep) char **argv = NULL;
+	cleanup(child_strings_freep) char **env = NULL;
 	autoclose int output = -1;
 	int ends[2], r;
 
@@ -382,7 +295,7 @@ static int exec_spawn(
 	if (fcntl(exec->output, F_SETFL, O_NONBLOCK) < 0)
 		return -errno;
 
-	r = spawn(argv, env, output, &exec->pid);
+	r = child_spawn(argv, env, output, &exec->pid);
 	if (r < 0)
 		return usher_error_set(
 				reterr, r, "cannot run %s: %s", argv[0], strerrordesc_np(-r));

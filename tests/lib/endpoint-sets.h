@@ -17,7 +17,7 @@ static struct usher_label label_of(char *text)
 }
 
 /* "a b c": ids; "a@10.0.0.9:81" sets the address and port, "a/west" the zone, "a*3" the weight,
- * "a#u1" the uid, "a%tier:gold" metadata, "a!" not ready, "a~" terminating (not ready, serving),
+ * "a#u1" the uid, "a^tier:gold" metadata, "a!" not ready, "a~" terminating (not ready, serving),
  * "a-" draining, "a=" in maintenance. Without an address, an endpoint has one of its own, made from
  * its id. */
 __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
@@ -32,7 +32,7 @@ __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 		struct usher_endpoint e = USHER_ENDPOINT_INIT;
 		struct usher_error err = {};
 		struct usher_label labels[4];
-		char id[64] = "", address[USHER_TEXT_MAX], *at = word + strcspn(word, "@/*#!~-=%");
+		char id[64] = "", address[USHER_TEXT_MAX], *at = word + strcspn(word, "@/*#!~-=^");
 		int r;
 
 		(void) snprintf(id, sizeof(id), "%.*s", (int) (at - word), word);
@@ -43,7 +43,7 @@ __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 		e.metadata = labels;
 		while (*at) {
 			char kind = *at++, value[64];
-			size_t length = strcspn(at, "@/*#!~-=%");
+			size_t length = strcspn(at, "@/*#!~-=^");
 
 			(void) snprintf(value, sizeof(value), "%.*s", (int) length, at);
 			at += length;
@@ -55,7 +55,7 @@ __attribute__((unused)) static struct usher_endpoints *set_of(const char *text)
 				e.weight_text = strdupa(value);
 			else if (kind == '#')
 				e.uid = strdupa(value);
-			else if (kind == '%')
+			else if (kind == '^')
 				labels[e.metadata_count++] = label_of(strdupa(value));
 			else if (kind == '!')
 				e.ready = e.serving = false;

@@ -6,7 +6,7 @@
 
 #define KEYS 100000
 
-#define FLEET "a b c d%track:canary e%track:canary"
+#define FLEET "a b c d^track:canary e^track:canary"
 
 static void write_key(struct stage_bench *b, char *text, size_t size, size_t i)
 {
@@ -97,7 +97,7 @@ static void a_key_decides_alike_whatever_the_endpoints_and_the_hour(void **state
 
 	(void) state;
 	bench_init(&a, "{match: track=canary, share: 30%}", FLEET);
-	bench_init(&b, "{match: track=canary, share: 30%}", "x y%track:canary z%track:canary w v");
+	bench_init(&b, "{match: track=canary, share: 30%}", "x y^track:canary z^track:canary w v");
 	for (size_t i = 0; i < 1000; i++) {
 		write_key(&a, key, sizeof(key), i);
 		write_key(&b, key, sizeof(key), i);
@@ -173,10 +173,10 @@ static void those_of_the_share_get_canaries_and_the_rest_the_others(void **state
 		{ "{match: track=canary, share: 0%}", FLEET, "a b c", true },
 		/* none of them is usable any more: on_empty rules */
 		{ "{match: track=canary, share: 100%}", "a b", "", false },
-		{ "{match: track=canary, share: 100%}", "a b d-%track:canary", "", false },
-		{ "{match: track=canary, share: 100%}", "a b d*0%track:canary", "", false },
+		{ "{match: track=canary, share: 100%}", "a b d-^track:canary", "", false },
+		{ "{match: track=canary, share: 100%}", "a b d*0^track:canary", "", false },
 		/* they are all that is left: the rest gets nothing, and on_empty is not asked */
-		{ "{match: track=canary, share: 0%}", "d%track:canary", "", true },
+		{ "{match: track=canary, share: 0%}", "d^track:canary", "", true },
 		/* fewer than the minimum are none */
 		{ "{match: track=canary, share: 100%, minimum: 2}", FLEET, "d e", false },
 		{ "{match: track=canary, share: 100%, minimum: 3}", FLEET, "", false },
@@ -208,7 +208,7 @@ static void it_says_who_decided_and_why_others_left(void **state)
 	assert_string_equal(bench_why(&b, "a"),
 			"no canary, and this request is for one: has no label track, asked for is "
 			"track=canary");
-	bench_endpoints(&b, "a d*0%track:canary");
+	bench_endpoints(&b, "a d*0^track:canary");
 	(void) bench_run(&b);
 	assert_string_equal(b.told,
 			"this request, by chance, is of the 100% for canaries, but 0 of them are "
@@ -220,7 +220,7 @@ static void it_says_who_decided_and_why_others_left(void **state)
 	(void) bench_run(&b);
 	assert_string_equal(b.told, "this request, by chance, is not of the 0% for canaries");
 	assert_string_equal(bench_why(&b, "d"), "a canary, and this request is not for one");
-	bench_endpoints(&b, "d%track:canary");
+	bench_endpoints(&b, "d^track:canary");
 	(void) bench_run(&b);
 	assert_string_equal(b.told,
 			"this request, by chance, is not of the 0% for canaries, and there is "

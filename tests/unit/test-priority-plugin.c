@@ -22,7 +22,7 @@ static void write_levels(const struct level *levels, char *ret, size_t size)
 	for (size_t t = 0; t < LEVELS_MAX; t++)
 		for (unsigned i = 0; i < levels[t].all; i++)
 			length += (size_t) snprintf(ret + length, size - length,
-					"t%zu%c%03u%%tier:t%zu ", t,
+					"t%zu%c%03u^tier:t%zu ", t,
 					i < levels[t].usable ? 'u' : 'x', i, t);
 }
 
@@ -165,8 +165,8 @@ static void tiers_are_by_label_by_zone_or_by_source(void **state)
 {
 	(void) state;
 	check("{label: tier, order: [gold, silver]}",
-			"a%tier:silver b%tier:gold c%tier:gold d e%tier:bronze", "b c");
-	check("{label: tier, order: gold}", "a%tier:silver b", "a b");
+			"a^tier:silver b^tier:gold c^tier:gold d e^tier:bronze", "b c");
+	check("{label: tier, order: gold}", "a^tier:silver b", "a b");
 	check("{by: zone, order: [west, east]}", "a/east b/West c/north d", "b");
 	check("{by: zone, order: [south]}", "a/east b d", "a b d");
 	check("{by: zone}", "a/west b/EAST c/east d", "b c");
@@ -201,7 +201,7 @@ static void what_is_taken_out_on_purpose_is_not_missed(void **state)
 		struct stage_bench b;
 
 		bench_init(&b, "{label: tier, order: [gold]}",
-				"a%tier:gold b-%tier:gold c=%tier:gold d*0%tier:gold e f g");
+				"a^tier:gold b-^tier:gold c=^tier:gold d*0^tier:gold e f g");
 		b.request.random = random;
 		(void) bench_run(&b);
 		assert_string_equal(bench_kept(&b), "a d");
@@ -212,7 +212,7 @@ static void what_is_taken_out_on_purpose_is_not_missed(void **state)
 static void where_all_have_weight_0_the_selector_may_say_so(void **state)
 {
 	(void) state;
-	check("{label: tier, order: [gold]}", "a*0%tier:gold b*0", "a b");
+	check("{label: tier, order: [gold]}", "a*0^tier:gold b*0", "a b");
 	check("{label: tier, order: [gold]}", "", "");
 }
 
@@ -264,7 +264,7 @@ static void a_long_tale_is_cut(void **state)
 		length += (size_t) snprintf(options + length, sizeof(options) - length, "%s%040zu",
 				i ? ", " : "", i);
 		n += (size_t) snprintf(
-				endpoints + n, sizeof(endpoints) - n, "e%zu%%tier:%040zu ", i, i);
+				endpoints + n, sizeof(endpoints) - n, "e%zu^tier:%040zu ", i, i);
 	}
 	(void) snprintf(options + length, sizeof(options) - length, "]}");
 	bench_init(&b, options, endpoints);

@@ -1,51 +1,10 @@
 /* The selectors: shares, smoothness, and who is never chosen. */
 
-#include "random.h"
-#include "selection.h"
+#include "selecting.h"
 
-static const char *const names[] = { "round_robin", "random", "weighted_round_robin" };
-
-struct selecting {
-	struct plugin_instance *instance;
-	const struct usher_selector *selector;
-	struct choice choice;
-	void *prepared;
-	struct random random;
-};
-
-static void selecting_init(struct selecting *s, const char *name, const char *endpoints)
-{
-	*s = (struct selecting){};
-	assert_ok(selection_new(name, NULL, FACET_SELECTOR, &s->instance, NULL));
-	s->selector = s->instance->plugin->selector;
-	choice_init(&s->choice, endpoints, NULL);
-	random_init(&s->random);
-}
-
-static void selecting_prepare(struct selecting *s)
-{
-	assert_ok(s->selector->prepare(s->instance->data, &s->choice.view, s->choice.candidates,
-			s->choice.count, &s->prepared));
-	assert_non_null(s->prepared);
-}
-
-static ssize_t select_at(struct selecting *s, uint64_t cursor)
-{
-	struct usher_request request = {
-		.size = sizeof(request), .cursor = cursor, .random = random_next(&s->random)
-	};
-
-	return s->selector->pick(s->instance->data, s->prepared, &s->choice.view, &request,
-			s->choice.candidates, s->choice.count);
-}
-
-static void selecting_done(struct selecting *s)
-{
-	if (s->prepared)
-		s->selector->release(s->prepared);
-	choice_done(&s->choice);
-	(void) plugin_instance_unref(s->instance);
-}
+static const char *const names[] = { "round_robin", "random", "weighted_round_robin",
+	"weighted_random", "least_request", "peak_ewma", "ring_hash", "maglev" };
+#define NAMES_UNWEIGHTED 2 /* the first of them */
 
 /* The ids of `count` picks from the cursor on; ids are single letters. */
 static void check_order(
@@ -195,11 +154,9 @@ static void sums_of_weights_do_not_overflow(void **state)
 {
 	struct selecting s;
 	size_t count = 0;
-	char *text = calloc(1, 1);
 	ssize_t position;
 
 	(void) state;
-	free(text);
 	selecting_init(&s, "weighted_round_robin", "a b");
 	/* Far above what a set lets in, as if the maximum were raised one day. */
 	s.choice.weights[0] = UINT32_MAX;
@@ -214,26 +171,179 @@ static void sums_of_weights_do_not_overflow(void **state)
 	selecting_done(&s);
 }
 
+/* A ramp takes the divisor of thousandths away, so that periods are too long to be walked: what is
+ * due after many picks from anywhere comes within a few. */
+static void weighted_shares_hold_in_long_periods(void **state)
+{
+	(void) state;
+	for (int round = 0; round < 40; round++) {
+		struct selecting s;
+		uint64_t counts[300] = {}, sum = 0, cursor;
+		const uint64_t picks = 20000;
+
+		selecting_init_many(&s, "weighted_round_robin", NULL, 2 + (size_t) round * 7);
+		randomize(&s, s.choice.count, round % 2 ? 1000 : 100000000);
+		s.choice.weights[0] = 1000003;
+		selecting_prepare(&s);
+		cursor = random_next(&s.random);
+		for (uint64_t i = 0; i < picks; i++)
+			counts[select_at(&s, cursor + i)]++;
+		for (size_t i = 0; i < s.choice.count; i++)
+			sum += s.choice.weights[i];
+		for (size_t i = 0; i < s.choice.count; i++) {
+			double off = (double) picks * s.choice.weights[i] / (double) sum -
+					(double) counts[i];
+
+			assert_true(off < 12 && off > -12);
+		}
+		selecting_done(&s);
+	}
+}
+
 static void chance_is_in_proportion_where_a_request_was_looked_at(void **state)
 {
 	struct selecting s;
-	uint64_t counts[3] = {};
+	uint64_t counts[3];
 
 	(void) state;
-	selecting_init(&s, "weighted_round_robin", "a*1 b*0 c*3");
-	for (uint64_t i = 0; i < 40000; i++)
-		counts[select_at(&s, 7)]++;
-	assert_int_equal(counts[1], 0);
-	assert_in_range(counts[0], 9200, 10800);
-	selecting_done(&s);
+	for (size_t n = NAMES_UNWEIGHTED; n < ELEMENTS(names); n++) {
+		selecting_init(&s, names[n], "a*1 b*0 c*3");
+		memset(counts, 0, sizeof(counts));
+		for (uint64_t i = 0; i < 40000; i++)
+			counts[select_at(&s, 7)]++;
+		assert_int_equal(counts[1], 0);
+		assert_in_range(counts[0], 9200, 10800);
+		selecting_done(&s);
+	}
 
-	for (size_t n = 0; n < 2; n++) {
+	for (size_t n = 0; n < NAMES_UNWEIGHTED; n++) {
 		selecting_init(&s, names[n], "a*1 b*0 c*3");
 		memset(counts, 0, sizeof(counts));
 		for (uint64_t i = 0; i < 40000; i++)
 			counts[select_at(&s, 7)]++;
 		assert_int_equal(counts[1], 0);
 		assert_in_range(counts[0], 19000, 21000);
+		selecting_done(&s);
+	}
+}
+
+/* Each of the n * S numbers that weighted_random makes of a random one comes from an interval of
+ * them; with the first of every interval, each endpoint is chosen n times its weight. */
+static void weighted_random_is_exact_to_the_unit(void **state)
+{
+	(void) state;
+	for (int round = 0; round < 200; round++) {
+		struct selecting s;
+		uint64_t counts[12] = {}, sum = 0, squares;
+
+		selecting_init(&s, "weighted_random", "a b c d e f g h i j k l");
+		s.choice.count = 1 + random_below(&s.random, 12);
+		randomize(&s, s.choice.count, round % 3 == 0 ? 3 : round % 3 == 1 ? 100 : 5000);
+		selecting_prepare(&s);
+		for (size_t i = 0; i < s.choice.count; i++)
+			sum += s.choice.weights[i];
+		squares = sum * s.choice.count;
+		for (uint64_t i = 0; i < squares; i++) {
+			unsigned __int128 low =
+					(((unsigned __int128) i << 64) + squares - 1) / squares;
+			struct usher_request request = { .size = sizeof(request),
+				.random = (uint64_t) low };
+
+			counts[select_for(&s, &request)]++;
+		}
+		for (size_t i = 0; i < s.choice.count; i++)
+			assert_int_equal(
+					counts[i], (uint64_t) s.choice.weights[i] * s.choice.count);
+		selecting_done(&s);
+	}
+}
+
+/* Ten thousand of the largest weight there is, one of them of the smallest, and some of none. */
+static void shares_hold_among_many_of_the_largest_weight(void **state)
+{
+	(void) state;
+	for (size_t n = NAMES_UNWEIGHTED; n < ELEMENTS(names); n++) {
+		const uint32_t largest = USHER_WEIGHT_MAX * USHER_WEIGHT_UNIT;
+		size_t upper_half = 0, picks = 40000;
+		struct selecting s;
+
+		selecting_init_many(&s, names[n], NULL, 10000);
+		for (size_t i = 0; i < 10000; i++)
+			s.choice.weights[i] = i % 10 == 9 ? 0 : i < 5000 ? largest / 3 : largest;
+		s.choice.weights[0] = 1;
+		selecting_prepare(&s);
+		for (uint64_t i = 0; i < picks; i++)
+			upper_half += select_at(&s, i) >= 5000;
+		/* three quarters, five standard deviations of 40,000 picks apart */
+		assert_in_range(upper_half, picks * 74 / 100, picks * 76 / 100);
+		selecting_done(&s);
+	}
+}
+
+static void one_candidate_is_always_chosen(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a*1");
+		for (uint64_t i = 0; i < 100; i++)
+			assert_int_equal(select_at(&s, i), 0);
+		for (uint32_t weight = 1; weight <= 100000000; weight *= 10) {
+			s.choice.weights[0] = weight;
+			selecting_prepare(&s);
+			for (uint64_t i = 0; i < 100; i++)
+				assert_int_equal(select_at(&s, UINT64_MAX - i), 0);
+		}
+		selecting_done(&s);
+	}
+}
+
+static void the_one_with_weight_is_always_chosen(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a*0 b*0 c*7 d*0");
+		for (uint64_t i = 0; i < 100; i++)
+			assert_int_equal(select_at(&s, i), 2);
+		selecting_prepare(&s);
+		for (uint64_t i = 0; i < 100; i++)
+			assert_int_equal(select_at(&s, i), 2);
+		selecting_done(&s);
+	}
+}
+
+/* select_for() checks that what comes out may be chosen. */
+static void choices_are_candidates_with_weight(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++)
+		for (int round = 0; round < 60; round++) {
+			struct selecting s;
+			bool any = false;
+
+			selecting_init_many(&s, names[n], NULL, 1 + (size_t) round * 7);
+			randomize(&s, s.choice.count, round % 2 ? 3 : 100000000);
+			for (size_t i = 0; i < s.choice.count; i++)
+				any |= s.choice.weights[i] > 0;
+			selecting_prepare(&s);
+			for (uint64_t i = 0; i < 200; i++)
+				assert_int_equal(select_at(&s, random_next(&s.random)) >= 0, any);
+			selecting_done(&s);
+		}
+}
+
+static void selectors_say_whether_weights_count(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a");
+		assert_int_equal(!!(s.selector->flags & USHER_SELECTOR_IGNORES_WEIGHTS),
+				n < NAMES_UNWEIGHTED);
 		selecting_done(&s);
 	}
 }
@@ -306,9 +416,16 @@ int main(void)
 		cmocka_unit_test(nobody_is_chosen_where_all_have_weight_0),
 		cmocka_unit_test(weighted_shares_are_exact_over_a_period),
 		cmocka_unit_test(weighted_picks_stay_near_their_shares_at_any_time),
+		cmocka_unit_test(weighted_shares_hold_in_long_periods),
 		cmocka_unit_test(sums_of_weights_do_not_overflow),
 		cmocka_unit_test(chance_is_in_proportion_where_a_request_was_looked_at),
 		cmocka_unit_test(random_is_uniform),
+		cmocka_unit_test(weighted_random_is_exact_to_the_unit),
+		cmocka_unit_test(shares_hold_among_many_of_the_largest_weight),
+		cmocka_unit_test(one_candidate_is_always_chosen),
+		cmocka_unit_test(the_one_with_weight_is_always_chosen),
+		cmocka_unit_test(choices_are_candidates_with_weight),
+		cmocka_unit_test(selectors_say_whether_weights_count),
 		cmocka_unit_test(shares_sum_up_to_one),
 		cmocka_unit_test(preparing_keeps_nothing),
 	};

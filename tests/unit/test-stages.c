@@ -1,4 +1,4 @@
-/* The stages ready, zone and label: who stays, and why others leave. */
+/* The stages ready and label: who stays, and why others leave. */
 
 #include "selection.h"
 
@@ -95,26 +95,6 @@ static void ready_uses_the_terminating_only_when_it_must(void **state)
 			"terminating, and terminating is avoid");
 	check("ready", "terminating: avoid", NULL, "b~", "", NULL);
 	check("ready", "terminating: include", NULL, "a b~ c!", "a b", "not ready");
-}
-
-/* ---- zone ---- */
-
-static void zone_keeps_one_zone(void **state)
-{
-	(void) state;
-	check("zone", NULL, "east", "a/east b/west c", "a", "zone west is not east");
-	check("zone", NULL, "East", "a/east b/west c/EAST", "a c", "zone west is not East");
-	check("zone", "prefer: west", "east", "a/east b/west c", "b", "zone east is not west");
-	check("zone", NULL, "east", "c a/east", "a", "has no zone, east is preferred");
-	check("zone", NULL, "east", "b/west", "", "zone west is not east");
-	check("zone", NULL, "east", "", "", NULL);
-}
-
-static void zone_lets_nobody_through_where_no_zone_is_known(void **state)
-{
-	(void) state;
-	check("zone", NULL, NULL, "a/east b", "",
-			"the zone of this node is not known: set node.zone, or prefer");
 }
 
 /* ---- label ---- */
@@ -265,8 +245,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ready_judges_all_eight_combinations_of_conditions),
 		cmocka_unit_test(ready_uses_the_terminating_only_when_it_must),
-		cmocka_unit_test(zone_keeps_one_zone),
-		cmocka_unit_test(zone_lets_nobody_through_where_no_zone_is_known),
 		cmocka_unit_test(label_speaks_the_selectors_of_kubernetes),
 		cmocka_unit_test(label_says_where_a_selector_is_wrong),
 		cmocka_unit_test(label_tells_what_it_missed),

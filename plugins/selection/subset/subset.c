@@ -22,42 +22,34 @@ struct subset {
 
 /* ---- identity ---- */
 
-struct placeholder {
-	const char *name;
-	size_t offset; /* in a view */
-};
+static const char *const placeholders[] = { "{node}", "{zone}", "{service}", NULL };
 
-static const struct placeholder placeholders[] = {
-	{ "{node}", offsetof(struct usher_view, node) },
-	{ "{zone}", offsetof(struct usher_view, zone) },
-	{ "{service}", offsetof(struct usher_view, service) },
-};
-
-static const struct placeholder *find_placeholder(const char *text)
+/* The placeholder that text begins with, or the end of the list. */
+static size_t find_placeholder(const char *text)
 {
-	for (size_t i = 0; i < sizeof(placeholders) / sizeof(*placeholders); i++)
-		if (strncmp(text, placeholders[i].name, strlen(placeholders[i].name)) == 0)
-			return &placeholders[i];
-	return NULL;
+	size_t i = 0;
+
+	while (placeholders[i] && strncmp(text, placeholders[i], strlen(placeholders[i])) != 0)
+		i++;
+	return i;
 }
 
 /* Cut to fit: what would be longer differs early enough. */
 static void write_identity(const struct subset *s, const struct usher_view *view, char *ret)
 {
+	const char *const values[] = { view->node, view->zone, view->service };
 	size_t length = 0;
 
 	for (const char *at = s->identity; *at && length + 1 < IDENTITY_MAX;) {
-		const struct placeholder *p = find_placeholder(at);
-		const char *value = "";
+		size_t i = find_placeholder(at);
 
-		if (!p) {
+		if (!placeholders[i]) {
 			ret[length++] = *at++;
 			continue;
 		}
-		at += strlen(p->name);
-		memcpy(&value, (const char *) view + p->offset, sizeof(value));
-		for (; value && *value && length + 1 < IDENTITY_MAX; value++)
-			ret[length++] = *value;
+		at += strlen(placeholders[i]);
+		for (const char *v = values[i]; v && *v && length + 1 < IDENTITY_MAX; v++)
+			ret[length++] = *v;
 	}
 	ret[length] = '\0';
 }
@@ -105,7 +97,7 @@ static void sift_up(uint64_t *heap, size_t i)
 static uint64_t least_score(const struct usher_view *view, uint64_t identity, size_t size,
 		const uint32_t *candidates, size_t count)
 {
-	uint64_t heap[SIZE_MAXIMUM];
+	uint64_t heap[SIZE_MAXIMUM] = { 0 };
 	size_t weighty = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -213,7 +205,7 @@ static int subset_init(void *instance, struct usher_error *reterr)
 				"identity is empty, so that all nodes would use the same endpoints; "
 				"leave it out, or write {node}");
 	for (const char *at = s->identity; (at = strchr(at, '{')); at++)
-		if (!find_placeholder(at))
+		if (!placeholders[find_placeholder(at)])
 			return usher_error_set(reterr, -EINVAL,
 					"identity: \"%.*s\" is no placeholder; there are {node}, "
 					"{zone} and {service}",

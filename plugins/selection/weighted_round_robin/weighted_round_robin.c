@@ -9,10 +9,15 @@
  * has gained most is chosen and loses the sum of all.
  *
  * Long periods are walked by a step near the golden section of the period that has no divisor in
- * common with it: slot = cursor * step mod period, looked up in the sums of the weights. No step
- * divisor in common means that every slot comes once a period, so the shares stay exact; the golden
- * section keeps the visits of every interval of slots apart (Sós 1957, the three-distance theorem;
- * Knuth, The Art of Computer Programming 3, 6.4).
+ * common with it: slot = cursor * step mod period, looked up in the sums of the weights. No divisor
+ * in common means that every slot comes once a period, so the shares stay exact; the golden section
+ * keeps the visits of every interval of slots apart (Sós 1957, the three-distance theorem; Knuth,
+ * The Art of Computer Programming 3, 6.4).
+ *
+ * So that a pick takes as long among many as among few, the division is one by a constant, done by
+ * multiplying (Shoup's; Harvey 2014, Faster arithmetic for number-theoretic transforms, section 2),
+ * and a guide table (Chen and Asau 1974) leads to the sums: one of its words tells the answer for
+ * nearly every slot.
  *
  * Where a stage has looked at the request, the picks that see one set of candidates are an unknown
  * selection of all picks and counting them proves nothing; there the choice is random in proportion
@@ -22,21 +27,32 @@
 #include <stdlib.h>
 #include <usher/plugin.h>
 
-/* What writing a period down may cost: 32 KiB, and about a millisecond. What is longer is smooth by
- * the golden section. */
+/* What writing a period down may cost: 32 KiB, and a third of a millisecond. What is longer is
+ * smooth by the golden section. */
 #define TURNS_MAX      8192
-#define TURNS_WORK_MAX (UINT64_C(1) << 20)
+#define TURNS_WORK_MAX (UINT64_C(1) << 18)
 
 /* The most slots that a period can have; sums need 64 bits, products of two sums 128. */
 _Static_assert((uint64_t) USHER_ENDPOINTS_MAX *USHER_WEIGHT_MAX *USHER_WEIGHT_UNIT < UINT64_MAX / 2,
 		"sums overflow");
 
+#define POSITION_BITS 17 /* of a word of the guide; the rest: a number of slots */
+#define POSITION_MASK ((UINT64_C(1) << POSITION_BITS) - 1)
+#define SLOTS_MANY    (UINT64_MAX >> POSITION_BITS)
+
+_Static_assert(USHER_ENDPOINTS_MAX <= POSITION_MASK, "a position does not fit in the guide");
+
 struct prepared {
-	uint64_t period; /* 0: nobody has weight */
-	uint64_t step;   /* 0: turns holds the positions in order */
+	uint64_t period;  /* 0: nobody has weight */
+	uint64_t step;    /* from one slot to the next */
+	uint64_t step_up; /* step * 2^64 / period */
 	size_t count;
-	uint32_t *turns; /* period positions */
-	uint64_t *ends;  /* count sums of weights: position i has the slots ends[i-1]..ends[i]-1 */
+	uint32_t *turns; /* positions by slot, or: */
+	uint64_t *ends;  /* sums of weights: position i has the slots ends[i-1]..ends[i]-1 */
+	unsigned shift;  /* a slot is in bucket slot >> shift */
+	/* Of each bucket: who has its first slots, and how many; the others are the next one's.
+	 * SLOTS_MANY: look at the ends. */
+	uint64_t *guide;
 };
 
 static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
@@ -71,6 +87,19 @@ static uint64_t divisor_of_weights(
 }
 
 /* ---- short periods ---- */
+
+static int write_positions_down(struct prepared *p, const uint32_t *weights)
+{
+	size_t turn = 0;
+
+	p->turns = malloc(p->period * sizeof(*p->turns));
+	if (!p->turns)
+		return -ENOMEM;
+	for (size_t i = 0; i < p->count; i++)
+		if (weights[i] > 0)
+			p->turns[turn++] = (uint32_t) i;
+	return 0;
+}
 
 static int write_turns_down(struct prepared *p, const uint32_t *weights)
 {
@@ -142,7 +171,7 @@ static uint64_t golden_step(uint64_t period)
 	return best;
 }
 
-static int sum_up(struct prepared *p, const uint32_t *weights, bool all_alike)
+static int sum_up(struct prepared *p, const uint32_t *weights)
 {
 	uint64_t end = 0;
 
@@ -151,16 +180,54 @@ static int sum_up(struct prepared *p, const uint32_t *weights, bool all_alike)
 		return -ENOMEM;
 	for (size_t i = 0; i < p->count; i++)
 		p->ends[i] = end += weights[i];
-	p->step = all_alike ? 1 : golden_step(p->period);
+	p->step = golden_step(p->period);
 	return 0;
 }
 
-/* The first position whose end is above the slot: never one of weight 0, whose end is that of the
- * one before. */
-static size_t position_of_slot(const struct prepared *p, uint64_t slot)
+/* What the guide says of the bucket that begins with this slot, which is the position's. */
+static uint64_t guide_word(const struct prepared *p, uint64_t first, size_t position)
 {
-	size_t low = 0, high = p->count - 1;
+	uint64_t size = UINT64_C(1) << p->shift, rest = p->ends[position] - first;
 
+	if (rest >= size)
+		return size << POSITION_BITS | position;
+	if (position + 1 == p->count || p->ends[position + 1] - first >= size)
+		return rest << POSITION_BITS | position;
+	return SLOTS_MANY << POSITION_BITS | position;
+}
+
+/* As many buckets as endpoints, up to twice as many: more are more memory than they save steps. */
+static int write_guide(struct prepared *p)
+{
+	size_t buckets, position = 0;
+
+	while ((p->period - 1) >> p->shift >= 2 * p->count)
+		p->shift++;
+	buckets = (size_t) ((p->period - 1) >> p->shift) + 1;
+	p->guide = malloc(buckets * sizeof(*p->guide));
+	if (!p->guide)
+		return -ENOMEM;
+	for (size_t i = 0; i < buckets; i++) {
+		uint64_t first = (uint64_t) i << p->shift;
+
+		while (p->ends[position] <= first)
+			position++;
+		p->guide[i] = guide_word(p, first, position);
+	}
+	return 0;
+}
+
+/* The first position from `low` on whose end is above the slot: never one of weight 0, whose end is
+ * that of the one before. It is near by, so the steps get longer before they get shorter. */
+static size_t search_ends(const struct prepared *p, size_t low, uint64_t slot)
+{
+	size_t high = low, stride = 1;
+
+	while (high < p->count - 1 && p->ends[high] <= slot) {
+		low = high + 1;
+		high = p->count - 1 - high > stride ? high + stride : p->count - 1;
+		stride *= 2;
+	}
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 
@@ -170,6 +237,16 @@ static size_t position_of_slot(const struct prepared *p, uint64_t slot)
 			low = middle + 1;
 	}
 	return low;
+}
+
+static size_t position_of_slot(const struct prepared *p, uint64_t slot)
+{
+	uint64_t word = p->guide[slot >> p->shift], slots = word >> POSITION_BITS;
+	size_t position = word & POSITION_MASK;
+
+	if (slots == SLOTS_MANY)
+		return search_ends(p, position, slot);
+	return position + ((slot & ((UINT64_C(1) << p->shift) - 1)) >= slots);
 }
 
 /* ---- the selector ---- */
@@ -182,19 +259,23 @@ static void weighted_release(void *prepared)
 		return;
 	free(p->turns);
 	free(p->ends);
+	free(p->guide);
 	free(p);
 }
 
 static int prepare_turns(struct prepared *p, const uint32_t *weights, size_t with_weight)
 {
-	/* Divided by their divisor, weights that are alike are all 1. */
-	bool all_alike = p->period == with_weight;
+	int r;
 
 	if (p->period == 0)
 		return 0;
-	if (!all_alike && p->period <= TURNS_MAX && p->period * p->count <= TURNS_WORK_MAX)
+	/* Divided by their divisor, weights that are alike are all 1. */
+	if (p->period == with_weight)
+		return write_positions_down(p, weights);
+	if (p->period <= TURNS_MAX && p->period * p->count <= TURNS_WORK_MAX)
 		return write_turns_down(p, weights);
-	return sum_up(p, weights, all_alike);
+	r = sum_up(p, weights);
+	return r < 0 ? r : write_guide(p);
 }
 
 static int weighted_prepare(const void *instance, const struct usher_view *view,
@@ -221,7 +302,10 @@ static int weighted_prepare(const void *instance, const struct usher_view *view,
 		p->period += weights[i];
 		with_weight += weights[i] > 0;
 	}
+	p->step = p->period > 1;
 	r = prepare_turns(p, weights, with_weight);
+	if (p->period > 0)
+		p->step_up = (uint64_t) (((unsigned __int128) p->step << 64) / p->period);
 	free(weights);
 	if (r < 0) {
 		weighted_release(p);
@@ -248,12 +332,22 @@ static ssize_t pick_by_chance(const struct usher_view *view, const struct usher_
 	return -1;
 }
 
+/* cursor * step mod period: what the estimate of the quotient is short of is less than 2, and the
+ * period is less than 2^63. */
+static uint64_t slot_of(const struct prepared *p, uint64_t cursor)
+{
+	uint64_t quotient = (uint64_t) (((unsigned __int128) cursor * p->step_up) >> 64);
+	uint64_t slot = cursor * p->step - quotient * p->period;
+
+	return slot >= p->period ? slot - p->period : slot;
+}
+
 static ssize_t weighted_pick(const void *instance, const void *prepared,
 		const struct usher_view *view, const struct usher_request *request,
 		const uint32_t *candidates, size_t count)
 {
 	const struct prepared *p = prepared;
-	uint64_t turn;
+	uint64_t slot;
 
 	(void) instance;
 	if (!p)
@@ -261,11 +355,8 @@ static ssize_t weighted_pick(const void *instance, const void *prepared,
 	if (p->period == 0)
 		return -1;
 
-	turn = request->cursor % p->period;
-	if (p->step == 0)
-		return p->turns[turn];
-	return (ssize_t) position_of_slot(
-			p, (uint64_t) ((unsigned __int128) turn * p->step % p->period));
+	slot = slot_of(p, request->cursor);
+	return (ssize_t) (p->turns ? p->turns[slot] : position_of_slot(p, slot));
 }
 
 static double weighted_share(const void *instance, const struct usher_view *view,

@@ -1,14 +1,39 @@
 /* Keeps the endpoints of one zone: the node's own, or the one that is named.
  *
  * An endpoint without a zone is in none. Where neither the option nor the node names a zone nothing
- * matches, and on_empty rules: pass uses all, fail uses none, so strict stays strict. */
+ * matches, and on_empty rules: pass uses all, fail uses none, so strict stays strict.
+ *
+ * With spill_over the zone is given no more than it can bear, after Envoy's zone aware routing
+ * (https://www.envoyproxy.io/docs/envoy/latest/intro/arch_overview/upstream/load_balancing/zone_aware):
+ * a zone that has at least its share of the capacity keeps all of its traffic, and one that has
+ * less keeps as much as it can bear. Where Envoy knows each zone's part of the callers, usher is
+ * told this zone's share, for it sees one node only; and capacity is weight, not a count, so that
+ * what ramps up counts as far as it can bear. */
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <strings.h>
 #include <usher/plugin.h>
 
+#define ZONES_MAX                256 /* that are told apart */
+#define OVERPROVISIONING_DEFAULT 1.4
+#define SEED                     UINT64_C(0x7a6f6e65) /* "zone" */
+
 struct zone {
-	const char *prefer; /* option */
+	const char *prefer;                  /* option */
+	const struct usher_node *spill_over; /* option */
+	double share;                        /* 0: one by the number of zones */
+	double overprovisioning;
+};
+
+/* What the candidates of the zone can bear of its traffic. */
+struct capacity {
+	uint64_t local, total; /* weights of candidates */
+	size_t local_count;
+	size_t zones; /* of the service, this one included */
+	double share; /* of the traffic that comes from this zone */
+	double borne; /* of that, how much stays: 0..1 */
 };
 
 static const char *wanted_zone(const struct zone *z, const struct usher_view *view)
@@ -16,23 +41,133 @@ static const char *wanted_zone(const struct zone *z, const struct usher_view *vi
 	return z->prefer ? z->prefer : view->zone;
 }
 
-static size_t zone_filter(const void *instance, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t count)
+/* A zone of no name is none, but for one who asks for it: then it is what the metadata say. */
+static bool is_in(const struct usher_view *view, uint32_t i, const char *wanted)
 {
-	const char *wanted = wanted_zone(instance, view);
+	const char *zone = usher_endpoints_zone(view->endpoints, i);
+
+	if (!zone && !*wanted)
+		zone = usher_endpoints_metadata(view->endpoints, i, USHER_ZONE_LABEL);
+	return zone && strcasecmp(zone, wanted) == 0;
+}
+
+static size_t keep(const struct usher_view *view, const char *wanted, bool inside,
+		uint32_t *candidates, size_t count)
+{
 	size_t kept = 0;
 
-	(void) request;
+	for (size_t i = 0; i < count; i++)
+		if (is_in(view, candidates[i], wanted) == inside)
+			candidates[kept++] = candidates[i];
+	return kept;
+}
+
+/* ---- spilling over ---- */
+
+/* FNV-1a over the lower case (http://www.isthe.com/chongo/tech/comp/fnv/): enough to tell zones
+ * apart. 0 stands for a free place. */
+static uint64_t hash_of_zone(const char *zone)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *zone; zone++) {
+		unsigned char c = (unsigned char) *zone;
+
+		hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + 32u : c)) * UINT64_C(0x100000001b3);
+	}
+	return hash ? hash : 1;
+}
+
+/* Whether this hash is seen for the first time. */
+static bool note_hash(uint64_t *seen, size_t noted, uint64_t hash)
+{
+	size_t i = hash % ZONES_MAX;
+
+	if (noted == ZONES_MAX - 1)
+		return false;
+	while (seen[i] && seen[i] != hash)
+		i = (i + 1) % ZONES_MAX;
+	if (seen[i] == hash)
+		return false;
+	seen[i] = hash;
+	return true;
+}
+
+/* Of all endpoints, not only of the candidates: a zone that is down has not gone. Those without a
+ * zone are in one more. */
+static size_t count_zones(const struct usher_view *view, const char *wanted)
+{
+	size_t count = usher_endpoints_count(view->endpoints), zones = 0;
+	uint64_t seen[ZONES_MAX] = { 0 };
+	const char *last = NULL;
+	bool without = false;
+
+	zones += note_hash(seen, zones, hash_of_zone(wanted));
+	for (uint32_t i = 0; i < count; i++) {
+		const char *zone = usher_endpoints_zone(view->endpoints, i);
+
+		/* A set has each text once, so most need no second look. */
+		if (!zone)
+			without = true;
+		else if (zone != last)
+			zones += note_hash(seen, zones, hash_of_zone(zone));
+		last = zone;
+	}
+	return zones + without;
+}
+
+static void measure(const struct zone *z, const struct usher_view *view, const uint32_t *candidates,
+		size_t count, struct capacity *ret)
+{
+	const char *wanted = wanted_zone(z, view);
+	struct capacity c = { .zones = count_zones(view, wanted) };
+	double part;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t weight = view->weights[candidates[i]];
+
+		c.total += weight;
+		if (is_in(view, candidates[i], wanted)) {
+			c.local += weight;
+			c.local_count++;
+		}
+	}
+	c.share = z->share > 0 ? z->share : 1.0 / (double) c.zones;
+	part = c.total > 0 ? (double) c.local / (double) c.total : 0;
+	c.borne = part * z->overprovisioning / c.share;
+	/* Where nobody else could take it, all of it stays. */
+	if (c.borne > 1 || c.local == c.total)
+		c.borne = 1;
+	*ret = c;
+}
+
+static bool stays(const struct usher_pass *pass, const struct capacity *c)
+{
+	uint64_t seed;
+
+	if (c->borne >= 1 || !pass->request)
+		return true;
+	seed = usher_hash_text(pass->view->service, SEED);
+	return usher_request_draw(pass->request, true, seed) < c->borne;
+}
+
+/* ---- the stage ---- */
+
+static size_t zone_run(
+		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
+{
+	const struct zone *z = instance;
+	const char *wanted = wanted_zone(z, pass->view);
+	struct capacity c;
+
 	if (!wanted)
 		return 0;
-	for (size_t i = 0; i < count; i++) {
-		struct usher_endpoint e = USHER_ENDPOINT_INIT;
-
-		usher_endpoints_get(view->endpoints, candidates[i], &e);
-		if (e.zone && strcasecmp(e.zone, wanted) == 0)
-			candidates[kept++] = candidates[i];
-	}
-	return kept;
+	if (!z->spill_over)
+		return keep(pass->view, wanted, true, candidates, count);
+	measure(z, pass->view, candidates, count, &c);
+	if (c.local_count == 0)
+		return 0;
+	return keep(pass->view, wanted, stays(pass, &c), candidates, count);
 }
 
 static void zone_explain(const void *instance, const struct usher_view *view,
@@ -40,17 +175,102 @@ static void zone_explain(const void *instance, const struct usher_view *view,
 		size_t size)
 {
 	const char *wanted = wanted_zone(instance, view);
-	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+	const char *zone = usher_endpoints_zone(view->endpoints, candidate);
 
 	(void) request;
-	usher_endpoints_get(view->endpoints, candidate, &e);
 	if (!wanted)
 		(void) snprintf(ret_text, size,
 				"the zone of this node is not known: set node.zone, or prefer");
-	else if (!e.zone)
+	else if (is_in(view, candidate, wanted))
+		(void) snprintf(ret_text, size,
+				"zone %s is short of capacity, and this request goes elsewhere",
+				wanted);
+	else if (!zone)
 		(void) snprintf(ret_text, size, "has no zone, %s is preferred", wanted);
 	else
-		(void) snprintf(ret_text, size, "zone %s is not %s", e.zone, wanted);
+		(void) snprintf(ret_text, size, "zone %s is not %s", zone, wanted);
+}
+
+/* The zone gives up, or gives away. */
+static void zone_tell(const void *instance, const struct usher_pass *pass,
+		const uint32_t *candidates, size_t count, size_t kept, char *ret_text, size_t size)
+{
+	const struct zone *z = instance;
+	const char *wanted = wanted_zone(z, pass->view);
+	struct capacity c;
+
+	if (!wanted) {
+		(void) snprintf(ret_text, size,
+				"the zone of this node is not known: set node.zone, or prefer");
+		return;
+	}
+	if (kept == 0) {
+		(void) snprintf(ret_text, size, "nobody is in zone %s", wanted);
+		return;
+	}
+	if (!z->spill_over)
+		return;
+	measure(z, pass->view, candidates, count, &c);
+	if (c.borne < 1)
+		(void) snprintf(ret_text, size,
+				"zone %s has %.3g%% of the capacity for %.3g%% of the traffic: "
+				"%.3g%% of its requests go elsewhere, and this one %s",
+				wanted, 100.0 * (double) c.local / (double) c.total, 100 * c.share,
+				100 * (1 - c.borne), stays(pass, &c) ? "stays" : "does, too");
+}
+
+static bool zone_needs_request(const void *instance)
+{
+	const struct zone *z = instance;
+
+	return z->spill_over;
+}
+
+/* ---- options ---- */
+
+static int read_factor(const struct usher_node *map, const char *key, int64_t min, int64_t max,
+		double *ret, struct usher_error *reterr)
+{
+	const struct usher_node *n = usher_node_get(map, key);
+	const char *text = n ? usher_node_text(n) : NULL;
+	int r = n ? usher_node_percent(n, min, max, ret, NULL) : 0;
+
+	if (r < 0)
+		return usher_error_set(reterr, r,
+				"spill_over.%s: \"%.64s\" is no share in %d%%..%d%%; write a "
+				"percentage, such as %d%%",
+				key, text ? text : usher_node_kind_name(n), (int) min, (int) max,
+				(int) (min + max) / 2);
+	return 0;
+}
+
+static int zone_init(void *instance, struct usher_error *reterr)
+{
+	static const char *const keys[] = { "share", "overprovisioning", NULL };
+	struct zone *z = instance;
+	int r;
+
+	z->overprovisioning = OVERPROVISIONING_DEFAULT;
+	if (!z->spill_over)
+		return 0;
+	if (usher_node_kind(z->spill_over) != USHER_NODE_MAP)
+		return usher_error_set(reterr, -EINVAL,
+				"spill_over is a map, such as {share: 40%%}, or {} where all zones "
+				"have the same share; not %s",
+				usher_node_kind_name(z->spill_over));
+	for (size_t i = 0; i < usher_node_count(z->spill_over); i++) {
+		const char *key = usher_node_key(z->spill_over, i);
+
+		if (strcmp(key, keys[0]) != 0 && strcmp(key, keys[1]) != 0)
+			return usher_error_set(reterr, -EINVAL,
+					"spill_over: unknown key \"%.64s\"; known are share and "
+					"overprovisioning",
+					key);
+	}
+	r = read_factor(z->spill_over, keys[0], 1, 100, &z->share, reterr);
+	if (r < 0)
+		return r;
+	return read_factor(z->spill_over, keys[1], 100, 1000, &z->overprovisioning, reterr);
 }
 
 static const struct usher_option zone_options[] = {
@@ -59,13 +279,21 @@ static const struct usher_option zone_options[] = {
 			.offset = offsetof(struct zone, prefer),
 			.help = "The zone to keep, in any case of letters; the node's own when not "
 				"given." },
+	{ .name = "spill_over",
+			.type = USHER_OPTION_NODE,
+			.offset = offsetof(struct zone, spill_over),
+			.help = "Send elsewhere what the zone cannot bear: {share: this zone's "
+				"share of the traffic (one by the number of zones), "
+				"overprovisioning: 140%}. Without it, all stays." },
 	{},
 };
 
-USHER_PLUGIN(.name = "zone", .summary = "Those of one zone", .instance_size = sizeof(struct zone),
-		.options = zone_options,
+USHER_PLUGIN(.name = "zone", .summary = "Those of one zone, as far as it can bear",
+		.instance_size = sizeof(struct zone), .options = zone_options, .init = zone_init,
 		.stage = &(const struct usher_stage){
 				.size = sizeof(struct usher_stage),
-				.filter = zone_filter,
 				.explain = zone_explain,
+				.needs_request = zone_needs_request,
+				.run = zone_run,
+				.tell = zone_tell,
 		});
