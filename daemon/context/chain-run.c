@@ -25,6 +25,21 @@ static bool is_part(const uint32_t *kept, size_t count, const uint32_t *came, si
 	return true;
 }
 
+static bool any_weighs(const struct usher_view *view, const uint32_t *candidates, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (view->weights[candidates[i]] > 0)
+			return true;
+	return false;
+}
+
+/* Weight 0 receives no new traffic: who keeps only such although others came in, keeps nobody. */
+static bool keeps_weight(const struct chain_work *work, size_t kept)
+{
+	return any_weighs(work->view, work->candidates, kept) ||
+			!any_weighs(work->view, work->scratch, work->count);
+}
+
 static size_t run_rule(const struct usher_stage *facet, const struct chain_rule *rule,
 		struct usher_pass *pass, const struct chain_work *work)
 {
@@ -102,7 +117,8 @@ static bool run_stage(const struct chain_stage *stage, struct chain_work *work,
 			return false;
 		}
 		be_sooner(&work->again_usec, pass.again_usec);
-		if (step->kept > 0) {
+		step->weightless = step->kept > 0 && !keeps_weight(work, step->kept);
+		if (step->kept > 0 && !step->weightless) {
 			step->panic = pass.panic;
 			work->panic |= pass.panic;
 			step->out = work->count = step->kept;
@@ -166,6 +182,11 @@ void chain_tell(const struct chain *c, size_t stage, const struct chain_step *st
 	}
 	if (step->emptied && step->ruled == EMPTY_NEXT && step->kept == 0) {
 		(void) snprintf(ret, size, "no further rule applies to this request");
+		return;
+	}
+	if (step->weightless) {
+		(void) snprintf(ret, size, "keeps %zu of weight 0, which receive no new traffic",
+				step->kept);
 		return;
 	}
 	if (step->final)

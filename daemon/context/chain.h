@@ -7,7 +7,8 @@
  *
  * What the order of stages must not be is refused here (chain-order.c). What a stage answers is not
  * trusted: what it keeps must be some of what it got, in the same order; else the stage fails,
- * whatever its on_empty says. */
+ * whatever its on_empty says. Of weight 0 it may keep what it likes, but nobody is kept from
+ * traffic for it: a stage that leaves weight 0 alone, of others, leaves nobody. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,9 +66,11 @@ struct chain_counts {
 /* What one stage did, for explain. */
 struct chain_step {
 	size_t in, out;
-	size_t kept;  /* by the rule, before on_empty ruled; of a fault, what it claims */
-	size_t rule;  /* the last that applied, or CHAIN_NO_RULE: all pass */
-	bool emptied; /* nothing matched, and on_empty ruled */
+	size_t kept;     /* by the rule, before on_empty ruled; of a fault, what it claims */
+	size_t rule;     /* the last that applied, or CHAIN_NO_RULE: all pass */
+	bool emptied;    /* nothing matched, and on_empty ruled */
+	bool weightless; /* what matched has weight 0, others had not, and so it counts as nothing
+			  */
 	enum empty_policy ruled; /* the last time, where several rules gave none */
 	bool final;              /* it emptied, and on_empty may not rule */
 	bool fault;              /* it answered nonsense, so it fails */

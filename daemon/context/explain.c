@@ -76,17 +76,20 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 #define STAGE_ADMIN   SIZE_MAX
 #define STAGE_EXCLUDE (SIZE_MAX - 1)
 
-static void explain_one(const struct explaining *x, size_t stage, size_t rule, uint32_t endpoint,
-		struct explain_left *ret)
+static void explain_one(const struct explaining *x, size_t stage, const struct chain_step *step,
+		uint32_t endpoint, struct explain_left *ret)
 {
 	ret->endpoint = endpoint;
 	if (stage == STAGE_ADMIN)
 		explain_admin(x->snapshot, endpoint, ret->reason, sizeof(ret->reason));
 	else if (stage == STAGE_EXCLUDE)
 		(void) snprintf(ret->reason, sizeof(ret->reason), "excluded by the request");
-	else if (rule < x->context->chain->stages[stage].rule_count)
-		chain_explain(x->context->chain, stage, rule, &x->view, x->work.request, endpoint,
-				ret->reason, sizeof(ret->reason));
+	else if (step->weightless && x->view.weights[endpoint] == 0)
+		(void) snprintf(ret->reason, sizeof(ret->reason),
+				"weight 0, so it receives no new traffic");
+	else if (step->rule < x->context->chain->stages[stage].rule_count)
+		chain_explain(x->context->chain, stage, step->rule, &x->view, x->work.request,
+				endpoint, ret->reason, sizeof(ret->reason));
 }
 
 /* x->before had `before` of them, x->work.candidates has what is left. */
@@ -117,8 +120,7 @@ static int add_stage(struct explaining *x, size_t stage, const char *name, size_
 		if (next < x->work.count && x->work.candidates[next] == x->before[i])
 			next++;
 		else
-			explain_one(x, stage, step->rule, x->before[i],
-					&told->left[told->left_count++]);
+			explain_one(x, stage, step, x->before[i], &told->left[told->left_count++]);
 	}
 	return 0;
 }

@@ -108,6 +108,24 @@ static void a_lenient_stage_keeps_what_it_got(void **state)
 	(void) chain_unref(chain);
 }
 
+/* Weight 0 receives no new traffic: who was bound to it, or near it, goes elsewhere. */
+static void a_stage_that_keeps_only_weight_0_keeps_nobody(void **state)
+{
+	struct chain *chain = chain_of("[zone: {on_empty: pass}, asked: {}]");
+
+	(void) state;
+	run(chain, "a/east*0 b/west c/west*0", NULL, "a b c", SIZE_MAX);
+	run(chain, "a/east*0 b/west c/east", "a", "a c", SIZE_MAX);
+	run(chain, "a/east*0 b/west c/east", "c", "c", SIZE_MAX);
+	/* but who has come to nothing else keeps what it has */
+	run(chain, "a/east*0 b/west*0", "a", "a", SIZE_MAX);
+	(void) chain_unref(chain);
+	chain = chain_of("[zone: {on_empty: fail}]");
+	run(chain, "a/east*0 b/west", NULL, "", 0);
+	run(chain, "a/east*0 b/west*0", NULL, "a", SIZE_MAX);
+	(void) chain_unref(chain);
+}
+
 static void steps_tell_what_each_stage_did(void **state)
 {
 	struct chain *chain = chain_of("[ready: {}, zone: {}, label: {match: a, on_empty: fail}]");
@@ -202,6 +220,7 @@ int main(void)
 		cmocka_unit_test(stages_run_in_their_order),
 		cmocka_unit_test(a_strict_stage_lets_nobody_through_who_does_not_match),
 		cmocka_unit_test(a_lenient_stage_keeps_what_it_got),
+		cmocka_unit_test(a_stage_that_keeps_only_weight_0_keeps_nobody),
 		cmocka_unit_test(steps_tell_what_each_stage_did),
 		cmocka_unit_test(what_looks_at_a_request_ends_the_shared_part),
 		cmocka_unit_test(a_stage_is_in_a_chain_once),
