@@ -144,7 +144,8 @@ static inline size_t alias_table_draw_elsewhere(
 
 /* ---- with or without a table ---- */
 
-/* What is drawn from: the table, or the weights one after the other where there is none. */
+/* What is drawn from: the table, or the weights one after the other where a stage has left out some
+ * that are in the table. As many as in the table are those of the table. */
 struct lot {
 	const struct alias_table *table;
 	const struct usher_view *view;
@@ -166,6 +167,8 @@ static inline uint64_t lot_sum(
 static inline struct lot lot_of(const struct alias_table *table, const struct usher_view *view,
 		const uint32_t *candidates, size_t count)
 {
+	if (table && table->count != count)
+		table = NULL;
 	return (struct lot){ .table = table,
 		.view = view,
 		.candidates = candidates,

@@ -335,6 +335,28 @@ static void choices_are_candidates_with_weight(void **state)
 		}
 }
 
+/* The host may hand the prepared part over for some of the candidates. */
+static void a_subset_has_the_shares_of_its_weights(void **state)
+{
+	(void) state;
+	for (size_t n = 0; n < ELEMENTS(names); n++) {
+		uint64_t counts[2] = {};
+		struct selecting s;
+
+		selecting_init(&s, names[n], "a*5 b*1 c*9 d*3 e*0");
+		if (s.selector->flags & USHER_SELECTOR_SUBSETS) {
+			selecting_prepare(&s);
+			s.choice.candidates[0] = 1;
+			s.choice.candidates[1] = 3;
+			s.choice.count = 2;
+			for (uint64_t i = 0; i < 40000; i++)
+				counts[select_at(&s, i)]++;
+			assert_in_range(counts[0], 9200, 10800);
+		}
+		selecting_done(&s);
+	}
+}
+
 static void selectors_say_whether_weights_count(void **state)
 {
 	(void) state;
@@ -425,6 +447,7 @@ int main(void)
 		cmocka_unit_test(one_candidate_is_always_chosen),
 		cmocka_unit_test(the_one_with_weight_is_always_chosen),
 		cmocka_unit_test(choices_are_candidates_with_weight),
+		cmocka_unit_test(a_subset_has_the_shares_of_its_weights),
 		cmocka_unit_test(selectors_say_whether_weights_count),
 		cmocka_unit_test(shares_sum_up_to_one),
 		cmocka_unit_test(preparing_keeps_nothing),

@@ -125,4 +125,5 @@ USHER_PLUGIN(.name = "least_request", .summary = "The least busy of a few that a
 				.release = free,
 				.pick = least_request_pick,
 				.share = least_request_share,
+				.flags = USHER_SELECTOR_SUBSETS,
 		});

@@ -166,6 +166,7 @@ USHER_PLUGIN(.name = "peak_ewma", .summary = "The one that promises the earliest
 				.release = free,
 				.pick = peak_ewma_pick,
 				.share = peak_ewma_share,
+				.flags = USHER_SELECTOR_SUBSETS,
 				.slot_size = sizeof(struct slot),
 				.report = peak_ewma_report,
 		});

@@ -46,4 +46,5 @@ USHER_PLUGIN(.name = "weighted_random", .summary = "Any one, as likely as its we
 				.release = free,
 				.pick = weighted_random_pick,
 				.share = weighted_random_share,
+				.flags = USHER_SELECTOR_SUBSETS,
 		});
