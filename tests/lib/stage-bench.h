@@ -139,7 +139,10 @@ static size_t bench_run_for(struct stage_bench *b, const struct usher_request *r
 		.view = &b->view,
 		.request = request,
 		.weights = request ? NULL : b->weights };
-	b->kept = usher_plugin.stage->run(b->instance, &b->pass, b->candidates, count);
+	b->kept = usher_plugin.stage->run
+			? usher_plugin.stage->run(b->instance, &b->pass, b->candidates, count)
+			: usher_plugin.stage->filter(
+					  b->instance, &b->view, request, b->candidates, count);
 	assert_true(b->kept <= count);
 	b->told[0] = '\0';
 	if (usher_plugin.stage->tell)

@@ -96,6 +96,19 @@ static void ready_explain(const void *instance, const struct usher_view *view,
 		(void) snprintf(ret_text, size, "terminating, and others are ready");
 }
 
+/* That the stage had to fall back. */
+static void ready_tell(const void *instance, const struct usher_pass *pass,
+		const uint32_t *candidates, size_t count, size_t kept, char *ret_text, size_t size)
+{
+	const struct ready *r = instance;
+
+	if (r->terminating == TERMINATING_FALLBACK && kept > 0 &&
+			!any_takes_requests(pass->view, candidates, count))
+		(void) snprintf(ret_text, size,
+				"none of %zu is ready: %zu that terminate and still serve are used",
+				count, kept);
+}
+
 static const char *const terminating_choices[] = {
 	[TERMINATING_AVOID] = "avoid",
 	[TERMINATING_FALLBACK] = "fallback",
@@ -121,4 +134,5 @@ USHER_PLUGIN(.name = "ready", .summary = "Those that take new requests",
 				.size = sizeof(struct usher_stage),
 				.filter = ready_filter,
 				.explain = ready_explain,
+				.tell = ready_tell,
 		});
