@@ -180,7 +180,7 @@ void chain_tell(const struct chain *c, size_t stage, const struct chain_step *st
 		(void) snprintf(ret, size, "no rule applies to this request");
 		return;
 	}
-	if (step->emptied && step->ruled == EMPTY_NEXT && step->kept == 0) {
+	if (step->emptied && step->ruled == EMPTY_NEXT && (step->kept == 0 || step->weightless)) {
 		(void) snprintf(ret, size, "no further rule applies to this request");
 		return;
 	}

@@ -147,6 +147,8 @@ void context_view(const struct context *c, const struct snapshot *s, const struc
 void context_fill_request(struct context *c, struct usher_request *request, uint64_t now_usec);
 /* Whether the host drops what the request excludes. */
 bool context_drops_excluded(const struct context *c, const struct usher_request *request);
+/* What the selector gets of what it has prepared. */
+const void *context_prepared_for(const struct context *c, const struct usher_request *request);
 /* Drop what the request excludes; returns how many stay. */
 size_t request_drop_excluded(const struct usher_request *request, const struct snapshot *s,
 		uint32_t *candidates, size_t count);

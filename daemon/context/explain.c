@@ -63,6 +63,9 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 	context_view(c, s, &c->tally, s->computed_usec, &view);
 	if (entry->chosen)
 		(void) snprintf(ret, size, "chosen");
+	else if (entry->stage < c->chain->shared_count && entry->rule == SNAPSHOT_NO_RULE)
+		(void) snprintf(ret, size, "%s answered nonsense, and so lets nobody through",
+				chain_stage_name(c->chain, entry->stage));
 	else if (entry->stage < c->chain->shared_count)
 		chain_explain(c->chain, entry->stage, entry->rule, &view, NULL, endpoint, ret,
 				size);
@@ -180,14 +183,21 @@ static int explain_chain(struct explaining *x, size_t first, size_t last)
 	return 0;
 }
 
-/* As it ran at publication: with the weights and the time of then. */
+/* As it ran at publication: with the weights and the time of then. What came of it then is what
+ * picks go by. */
 static int explain_shared(struct explaining *x)
 {
-	for (size_t i = 0; i < x->snapshot->count; i++)
-		x->weights[i] = x->snapshot->entries[i].ramped;
+	const struct snapshot *s = x->snapshot;
+	int r;
+
+	for (size_t i = 0; i < s->count; i++)
+		x->weights[i] = s->entries[i].ramped;
 	x->view.weights = x->work.weights = x->weights;
-	x->view.now_usec = x->snapshot->computed_usec;
-	return explain_chain(x, 0, x->context->chain->shared_count);
+	x->view.now_usec = s->computed_usec;
+	r = explain_chain(x, 0, x->context->chain->shared_count);
+	x->work.count = s->chosen_count;
+	memcpy(x->work.candidates, s->chosen, s->chosen_count * sizeof(*s->chosen));
+	return r;
 }
 
 static int explain_for_request(struct explaining *x)
@@ -203,36 +213,18 @@ static int explain_for_request(struct explaining *x)
 	return r < 0 ? r : explain_chain(x, chain->shared_count, chain->stage_count);
 }
 
-/* What the selector would be given by a pick. */
-static const void *prepared_for(const struct explaining *x)
-{
-	const struct chain *chain = x->context->chain;
-	const struct snapshot *s = x->snapshot;
-
-	/* At another time the shared part may give others. */
-	if (chain->shared_count == chain->stage_count &&
-			!context_drops_excluded(x->context, x->request) &&
-			(x->work.count != s->chosen_count ||
-					memcmp(x->work.candidates, s->chosen,
-							x->work.count * sizeof(*s->chosen)) != 0))
-		return NULL;
-	if (chain->shared_count == chain->stage_count &&
-			!context_drops_excluded(x->context, x->request))
-		return x->context->prepared;
-	return chain_selector(chain)->flags & USHER_SELECTOR_SUBSETS ? x->context->prepared : NULL;
-}
-
 static void explain_choice(struct explaining *x)
 {
 	const struct plugin_instance *instance = x->context->chain->selector;
 	const struct usher_selector *selector = instance->plugin->selector;
 	struct explanation *e = x->explanation;
+	const void *prepared = context_prepared_for(x->context, x->request);
 	ssize_t position;
 
 	e->candidate_count = x->work.count;
 	if (x->work.count == 0)
 		return;
-	position = selector->pick(instance->data, prepared_for(x), &x->view, x->request,
+	position = selector->pick(instance->data, prepared, &x->view, x->request,
 			x->work.candidates, x->work.count);
 	if (position < 0 || (size_t) position >= x->work.count) {
 		e->selector_fault = position != -1;

@@ -191,6 +191,13 @@ static bool looks_at_request(const struct context *c, const struct usher_request
 	return context_drops_excluded(c, request) || c->chain->shared_count < c->chain->stage_count;
 }
 
+const void *context_prepared_for(const struct context *c, const struct usher_request *request)
+{
+	bool subsets = chain_selector(c->chain)->flags & USHER_SELECTOR_SUBSETS;
+
+	return subsets || !looks_at_request(c, request) ? c->prepared : NULL;
+}
+
 static void choose(struct context *c, struct usher_request *request, const uint32_t *candidates,
 		size_t count, ssize_t position, struct pick *ret)
 {
@@ -210,7 +217,7 @@ static void pick_from_snapshot(struct context *c, struct usher_request *request,
 	const struct usher_selector *selector = instance->plugin->selector;
 	const uint32_t *candidates = c->snapshot->chosen;
 	size_t count = c->snapshot->chosen_count;
-	const void *prepared = c->prepared;
+	const void *prepared = context_prepared_for(c, request);
 	struct usher_view view;
 	ssize_t position;
 
@@ -219,8 +226,6 @@ static void pick_from_snapshot(struct context *c, struct usher_request *request,
 	if (count > 0 && looks_at_request(c, request)) {
 		count = run_for_request(c, &view, request, ret);
 		candidates = c->directory->candidates;
-		if (!(selector->flags & USHER_SELECTOR_SUBSETS))
-			prepared = NULL;
 	}
 	if (count == 0)
 		return;

@@ -281,7 +281,7 @@ static void choose(struct computing *k)
 
 		memcpy(k->before, k->work.candidates, before * sizeof(*k->before));
 		(void) chain_run(chain, i, i + 1, &k->work, &failed, &step);
-		mark_dropped(k, i, step.rule, before);
+		mark_dropped(k, i, step.fault ? SNAPSHOT_NO_RULE : step.rule, before);
 		if (failed != SIZE_MAX)
 			note_filtered(k, i);
 	}

@@ -13,6 +13,7 @@
 #include <usher/endpoint.h>
 
 #define SNAPSHOT_NO_STAGE UINT8_MAX
+#define SNAPSHOT_NO_RULE  UINT8_MAX
 
 /* What became of one endpoint. */
 struct snapshot_entry {
@@ -28,7 +29,7 @@ struct snapshot_entry {
 	uint8_t source;      /* index into the context's sources, of the one it was taken from */
 	uint8_t stage;       /* index into the chain of the static stage that dropped it, or
 				SNAPSHOT_NO_STAGE */
-	uint8_t rule;        /* of that stage */
+	uint8_t rule;        /* of that stage, or SNAPSHOT_NO_RULE: the stage is at fault */
 	bool listed;
 	bool chosen;
 	bool withdrawn;      /* taken out by a drain */

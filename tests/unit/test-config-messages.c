@@ -116,6 +116,33 @@ static void a_word_that_is_not_offered_is_named_with_what_is(void **state)
 	assert_refused(SOURCES "services: {a: {chain: [{zone: {on_empty: stop}}]}}\n",
 			MAIN
 			":4:42: services.a.chain[0].zone.on_empty: \"stop\" is not offered; there are pass, fail and next");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: {on_empty: next}}]}}\n",
+			MAIN
+			":4:42: services.a.chain[0].zone.on_empty: there is no next rule; write pass or fail, or add a rule");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: []}]}}\n",
+			MAIN
+			":4:31: services.a.chain[0].zone: is an empty list of rules; write {} for a stage without options");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: [{prefer: a}, {prefer: b}]}]}}\n",
+			MAIN
+			":4:45: services.a.chain[0].zone[1]: is never reached, for the rule before it always applies; give that a `when` or on_empty: next, or remove this one");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: [a]}]}}\n",
+			MAIN
+			":4:32: services.a.chain[0].zone[0]: must be the options of a rule, {...}, not a text");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: {when: {hnt: present}}}]}}\n",
+			MAIN
+			":4:39: services.a.chain[0].zone.when: unknown key \"hnt\"; did you mean \"hint\"?");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: {when: {}}}]}}\n",
+			MAIN
+			":4:38: services.a.chain[0].zone.when: has 0 conditions; 1 to 16 are possible, and a rule without `when` always applies");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: {when: hint}}]}}\n",
+			MAIN
+			":4:38: services.a.chain[0].zone.when: must be a map of conditions as {header.NAME: present}, not a text");
+	assert_refused(SOURCES "services: {a: {chain: [{zone: {when: {hint: [x]}}}]}}\n",
+			MAIN
+			":4:45: services.a.chain[0].zone.when.hint: must be `present`, `absent`, or the text that it must be");
+	assert_refused(SOURCES "services: {a: {select: {random: {when: {hint: x}}}}}\n",
+			MAIN
+			":4:34: services.a.select.random: only a stage of a chain has \"when\"");
 }
 
 static void a_missing_key_is_explained(void **state)
