@@ -14,7 +14,7 @@
 #include "http-words.h"
 #include "ownership.h"
 
-#define CA_FILE_MAX (4 * 1024 * 1024)
+#define CA_FILE_MAX 4194304 /* bytes */
 
 struct check {
 	atomic_uint refs;

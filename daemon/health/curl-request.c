@@ -78,6 +78,7 @@ static int kept_on_close(void *userdata, curl_socket_t fd)
 }
 
 static int request_on_connected(
+		/* NOLINTNEXTLINE(readability-non-const-parameter): curl's type */
 		void *userdata, char *peer, char *local, int peer_port, int local_port)
 {
 	struct request *q = userdata;

@@ -168,6 +168,11 @@ static int parse_status(const char *value, size_t size)
 	return status;
 }
 
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 /* Whether the line is this header's; then its value without blanks around it. */
 static bool header_is(const char *line, size_t size, const char *name, const char **ret_value,
 		size_t *ret_size)
@@ -178,11 +183,11 @@ static bool header_is(const char *line, size_t size, const char *name, const cha
 		return false;
 	line += length + 1;
 	size -= length + 1;
-	while (size > 0 && (line[0] == ' ' || line[0] == '\t')) {
+	while (size > 0 && is_blank(line[0])) {
 		line++;
 		size--;
 	}
-	while (size > 0 && memchr(" \t\r\n", line[size - 1], 4))
+	while (size > 0 && is_blank(line[size - 1]))
 		size--;
 	*ret_value = line;
 	*ret_size = size;
@@ -195,8 +200,10 @@ static bool is_grpc_type(const char *value, size_t size)
 	static const char type[] = "application/grpc";
 	size_t length = sizeof(type) - 1;
 
-	return size >= length && strncasecmp(value, type, length) == 0 &&
-			(size == length || memchr("+; ", value[length], 3));
+	if (size < length || strncasecmp(value, type, length) != 0)
+		return false;
+	return size == length || value[length] == '+' || value[length] == ';' ||
+			is_blank(value[length]);
 }
 
 void grpc_answer_header(struct grpc_answer *a, const char *line, size_t size)
