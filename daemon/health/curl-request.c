@@ -18,6 +18,7 @@
 #define NAME_SEC     10L /* that a resolved name is remembered */
 #define CA_CACHE_SEC 60L
 #define TIDY_EVERY   256 /* requests */
+#define CONNECT_SEC  86400L
 
 DEFINE_CLEANUP(struct request, request_free);
 
@@ -228,6 +229,9 @@ static void ask_in_general(struct request *q)
 	(void) curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, q);
 	(void) curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, request_on_connected);
 	(void) curl_easy_setopt(easy, CURLOPT_PREREQDATA, q);
+	/* The shard knows when an attempt ends; libcurl's own limit is shorter than some timeouts.
+	 */
+	(void) curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, CONNECT_SEC);
 	/* Else giving up a name's resolution waits for it to end. */
 	(void) curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 	if (target->sockaddr.ss_family == AF_INET6)
