@@ -182,7 +182,8 @@ struct usher_request {
 	const char *const *exclude; /* ids already tried */
 	size_t exclude_count;
 	uint64_t random; /* fresh for every request */
-	uint64_t cursor; /* one more for every pick of the service, from a random start */
+	uint64_t cursor; /* one more for every pick of the service that had a choice, from a random
+			    start */
 	uint64_t now_usec;
 	/* since 1.1 */
 	const char *consumer; /* who asks: the name it gave itself, or that of its program */
@@ -262,7 +263,8 @@ struct usher_pass {
 	const struct usher_request *request; /* NULL in the shared part of the chain */
 	uint32_t *weights;   /* those of the view, to be changed in place; NULL outside the shared
 				part */
-	uint64_t again_usec; /* written by the stage: when its result changes by itself; 0: not */
+	uint64_t again_usec; /* written by the stage: the time, as now_usec of the view, at which
+				its result changes by itself; 0: not */
 	bool panic; /* written by the stage: it let through what it should not, for too little would
 		       have been left */
 	bool final; /* written by the stage: where it leaves none, none it is, whatever on_empty
@@ -272,8 +274,9 @@ struct usher_pass {
 struct usher_stage {
 	size_t size;
 	bool looks_at_request; /* false: the result may be computed once and shared by all */
-	/* Compact candidates in place, keeping their order, and return how many stay. Pure: no
-	 * allocation, no lock, no I/O. request is NULL for a stage that does not look at it. */
+	/* Compact candidates in place, keeping their order, and return how many stay: whatever else
+	 * it answers fails the pick. Pure: no allocation, no lock, no I/O. request is NULL for a
+	 * stage that does not look at it. */
 	size_t (*filter)(const void *instance, const struct usher_view *view,
 			const struct usher_request *request, uint32_t *candidates, size_t count);
 	/* Why this candidate left: "zone west is not east". Called only for one that filter has
