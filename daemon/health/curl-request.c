@@ -14,6 +14,7 @@
 #include "clock.h"
 #include "expectation.h"
 #include "ownership.h"
+#include "probe-sockets.h"
 
 #define NAME_SEC     10L /* that a resolved name is remembered */
 #define CA_CACHE_SEC 60L
@@ -60,6 +61,7 @@ static curl_socket_t request_on_socket(
 		return CURL_SOCKET_BAD;
 	}
 	q->attempt->connections++;
+	probe_socket_note(fd);
 	if (q->kept) {
 		q->kept->refs++;
 		q->kept->fd = fd;
@@ -89,6 +91,8 @@ static int request_on_connected(
 	(void) peer_port;
 	(void) local_port;
 	end_lookup(q); /* a kept connection needs none */
+	if (q->kept && q->kept->fd >= 0)
+		probe_socket_note(q->kept->fd);
 	q->attempt->phase = "waiting for the answer";
 	return CURL_PREREQFUNC_OK;
 }

@@ -17,6 +17,7 @@
 #include "engine.h"
 #include "expectation.h"
 #include "http-answer.h"
+#include "probe-sockets.h"
 
 #define BUFFER_SIZE   65536
 #define SPARE_MAX     256 /* connections' memory that is kept for the next */
@@ -481,6 +482,7 @@ static bool conn_begin(struct conn *conn)
 		return true;
 	}
 	conn->attempt->connections++;
+	probe_socket_note(conn->watch.fd);
 	if (connect(conn->watch.fd, (const struct sockaddr *) &target->sockaddr,
 			    target->sockaddr_size) < 0 &&
 			errno != EINPROGRESS) {
@@ -497,6 +499,7 @@ static int plain_start(void *engine, struct attempt *attempt)
 	attempt->kept = NULL;
 	if (conn && conn->state == CONN_RESTS) {
 		attempt->state = conn;
+		probe_socket_note(conn->watch.fd);
 		conn->is_used_again = true;
 		conn->state = CONN_SENDS;
 		conn_prepare(conn);

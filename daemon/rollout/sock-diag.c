@@ -26,6 +26,7 @@
 #include <sys/uio.h>
 
 #include "ownership.h"
+#include "probe-sockets.h"
 
 #define RECEIVE_SIZE        65536
 #define RECEIVE_TIMEOUT_SEC 5
@@ -73,6 +74,9 @@ struct diag {
 	struct place *places; /* sorted by port */
 	size_t count;
 	struct sock_diag_sample *sample;
+	struct sock_diag_sample *checks; /* those that are usherd's own checks */
+	uint32_t *inodes;                /* of its sockets; sorted */
+	size_t inode_count;
 };
 
 struct sock_diag_sample *sock_diag_sample_free(struct sock_diag_sample *sample)
@@ -309,6 +313,8 @@ static int take_end(struct diag *diag, const struct inet_diag_msg *socket, bool 
 {
 	const struct inet_diag_sockid *id = &socket->id;
 	struct sock_diag_address server, other;
+	bool own = client &&
+			probe_sockets_have(diag->inodes, diag->inode_count, socket->idiag_inode);
 	int r = 0;
 
 	if (!counts(socket, client))
@@ -319,8 +325,8 @@ static int take_end(struct diag *diag, const struct inet_diag_msg *socket, bool 
 	for (size_t i = 0; i < diag->count && r >= 0; i++)
 		if (htons(diag->places[i].port) == (client ? id->idiag_dport : id->idiag_sport) &&
 				memcmp(&diag->places[i].address, &server, sizeof(server)) == 0)
-			r = sample_add(diag->sample, diag->places[i].target, &other,
-					client ? id->idiag_sport : id->idiag_dport);
+			r = sample_add(own ? diag->checks : diag->sample, diag->places[i].target,
+					&other, client ? id->idiag_sport : id->idiag_dport);
 	return r;
 }
 
@@ -365,6 +371,8 @@ static int receive(struct diag *diag, int fd)
 			return errno == EAGAIN ? -ETIMEDOUT : -errno;
 		if ((size_t) size > RECEIVE_SIZE)
 			return -EMSGSIZE;
+		/* Only now: each check that this part of the answer may show has been noted. */
+		diag->inode_count = probe_sockets_copy(diag->inodes);
 		r = take_messages(diag, buffer, (size_t) size);
 	}
 	return r;
@@ -375,18 +383,35 @@ static int connection_compare(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct connection));
 }
 
-/* Sort, and leave each connection once: from both ends, and by each of a target's names. */
-static void sample_settle(struct sock_diag_sample *sample, struct sock_diag_target *targets)
+static void sample_sort(struct sock_diag_sample *sample)
 {
-	size_t kept = 0;
-
 	if (sample->count > 0)
 		qsort(sample->connections, sample->count, sizeof(*sample->connections),
 				connection_compare);
+}
+
+static bool sample_has(const struct sock_diag_sample *sample, const struct connection *c)
+{
+	return sample->count > 0 &&
+			bsearch(c, sample->connections, sample->count, sizeof(*c),
+					connection_compare);
+}
+
+/* Sort, and leave each connection once: from both ends, and by each of a target's names; and none
+ * of the checks', as the server's end shows them. */
+static void sample_settle(struct sock_diag_sample *sample, struct sock_diag_sample *checks,
+		struct sock_diag_target *targets)
+{
+	size_t kept = 0;
+
+	sample_sort(sample);
+	sample_sort(checks);
 	for (size_t i = 0; i < sample->count; i++) {
 		struct connection c = sample->connections[i];
 
 		if (kept > 0 && connection_compare(&sample->connections[kept - 1], &c) == 0)
+			continue;
+		if (sample_has(checks, &c))
 			continue;
 		sample->connections[kept++] = c;
 		targets[c.target].open++;
@@ -414,7 +439,9 @@ int sock_diag_count(struct sock_diag_target *targets, size_t count, struct sock_
 		struct usher_error *reterr)
 {
 	cleanup(sock_diag_sample_freep) struct sock_diag_sample *sample = NULL;
+	cleanup(sock_diag_sample_freep) struct sock_diag_sample *checks = NULL;
 	autofree struct place *places = NULL;
+	autofree uint32_t *inodes = NULL;
 	size_t place_count;
 	int r = 0;
 
@@ -424,16 +451,22 @@ int sock_diag_count(struct sock_diag_target *targets, size_t count, struct sock_
 				SOCK_DIAG_TARGETS_MAX);
 
 	sample = calloc(1, sizeof(*sample));
+	checks = calloc(1, sizeof(*checks));
+	inodes = calloc(PROBE_SOCKETS_MAX, sizeof(*inodes));
 	places = find_places(targets, count, &place_count);
-	if (!sample || !places)
+	if (!sample || !checks || !inodes || !places)
 		return -ENOMEM;
 	if (place_count > 0)
-		r = dump(&(struct diag){ places, place_count, sample });
+		r = dump(&(struct diag){ .places = places,
+				.count = place_count,
+				.sample = sample,
+				.checks = checks,
+				.inodes = inodes });
 	if (r < 0)
 		return usher_error_set(reterr,
 				r == -ENOENT || r == -EOPNOTSUPP ? -EPROTONOSUPPORT : r,
 				"cannot list TCP connections (sock_diag): %s", strerrordesc_np(-r));
-	sample_settle(sample, targets);
+	sample_settle(sample, checks, targets);
 	*ret = take(sample);
 	return 0;
 }

@@ -19,6 +19,10 @@
  *   CLOSING, LAST_ACK while bytes are unacknowledged
  *   TIME_WAIT, CLOSE  no                      no
  *
+ * usherd's own health checks are not counted (probe-sockets.h), from whichever end they are seen:
+ * they go on while an endpoint is drained, and wait for nobody's answer. What a check's program
+ * connects to is counted.
+ *
  * The calls block: for a worker thread. */
 
 #include <stddef.h>

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ownership.h"
+#include "probe-sockets.h"
 #include "sock-diag.h"
 #include "test.h"
 
@@ -98,6 +99,46 @@ static void a_connection_seen_from_both_ends_is_one(void **state)
 	(void) close(accepted);
 	(void) close(client);
 	assert_int_equal(count_open("127.0.0.1", server.port), 0);
+	(void) close(server.fd);
+}
+
+static void the_checks_of_usherd_are_not_counted(void **state)
+{
+	struct server server;
+	int check, client, accepted;
+
+	(void) state;
+	listen_on_ipv4(&server);
+	check = connect_ipv4(server.port);
+	assert_int_equal(count_open("127.0.0.1", server.port), 1);
+	probe_socket_note(check);
+	assert_int_equal(count_open("127.0.0.1", server.port), 0);
+
+	accepted = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC);
+	client = connect_ipv4(server.port);
+	assert_int_equal(count_open("127.0.0.1", server.port), 1);
+
+	(void) close(accepted);
+	(void) close(check);
+	(void) close(client);
+	(void) close(server.fd);
+}
+
+static void of_many_checks_the_last_are_known(void **state)
+{
+	struct server server;
+	int check, other;
+
+	(void) state;
+	listen_on_ipv4(&server);
+	check = connect_ipv4(server.port);
+	other = connect_ipv4(server.port);
+	for (int i = 0; i < 2 * PROBE_SOCKETS_MAX; i++)
+		probe_socket_note(other);
+	probe_socket_note(check);
+	assert_int_equal(count_open("127.0.0.1", server.port), 0);
+	(void) close(check);
+	(void) close(other);
 	(void) close(server.fd);
 }
 
@@ -289,6 +330,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_connection_seen_from_both_ends_is_one),
+		cmocka_unit_test(the_checks_of_usherd_are_not_counted),
+		cmocka_unit_test(of_many_checks_the_last_are_known),
 		cmocka_unit_test(ipv6_is_counted),
 		cmocka_unit_test(ipv4_to_a_server_of_both_families_is_counted_once),
 		cmocka_unit_test(a_host_name_is_resolved),
