@@ -481,7 +481,7 @@ static void random_stage(struct model_stage *stage, enum model_kind kind)
 
 		stage->rules[i] = (struct model_rule){ .option = below(option_count(kind)),
 			.condition = conditional ? 1 + below(ELEMENTS_OF(model_conditions) - 1) : 0,
-			.on_empty = below(last ? 3 : 4) };
+			.on_empty = (enum model_policy) below(last ? 3 : 4) };
 	}
 }
 
