@@ -190,7 +190,7 @@ static void probe_on_timer(struct timer *timer)
 	TAILQ_INSERT_TAIL(&probe->shard->due, probe, line);
 }
 
-void probe_start(struct probe *probe)
+void probe_begin(struct probe *probe)
 {
 	struct attempt *attempt = &probe->attempt;
 	struct shard *s = probe->shard;

@@ -133,7 +133,7 @@ static void shard_start_some(struct shard *s)
 		if (!probe)
 			return;
 		pace_take(&s->cap);
-		probe_start(probe);
+		probe_begin(probe);
 	}
 }
 

@@ -62,7 +62,7 @@ void shard_close_engines(struct shard *s);
 
 /* shard-attempt.c: one probe, from its turn to its result. Each call leaves it in another state. */
 void probe_take(struct shard *s, struct probe *probe); /* the core has added it */
-void probe_start(struct probe *probe);                 /* its turn has come */
+void probe_begin(struct probe *probe);                 /* its turn has come */
 void probe_ask_anew(struct probe *probe);              /* what is under way is broken off */
 void probe_let_go(struct probe *probe);                /* give it back to the core */
 void probe_hasten(struct probe *probe, uint64_t interval_usec);
