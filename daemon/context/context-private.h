@@ -64,6 +64,8 @@ struct context {
 	bool recompute_due;     /* for lack of memory it could not be done */
 	uint64_t again_usec;    /* when a stage's result changes by itself; 0: not */
 
+	struct check *check;   /* how its endpoints are asked; NULL: they are not */
+	struct health *health; /* NULL: nothing observes it, or there is nothing to observe yet */
 	const struct usher_endpoints *health_set; /* whose health is known; compared only */
 	const uint8_t *health_states;             /* enum usher_health of each of them */
 
@@ -130,6 +132,18 @@ struct chain *context_wanted_chain(const struct context *c);
 void context_replace_chain(struct context *c, struct chain *chain);
 /* What the service's stages are told of on_all_down. */
 double context_panic_threshold(const struct service_config *config);
+
+/* ---- observed.c ---- */
+/* After c->config has changed: observe the health as that says, by this check (NULL: there is
+ * none). True: the next snapshot may differ. Cannot fail: what is asked changes with
+ * context_follow_health(). */
+bool context_observe(struct context *c, struct check *check);
+void context_observe_no_more(struct context *c);
+/* Observe what is merged now. ENOMEM. */
+int context_follow_health(struct context *c);
+/* Say when a panic, or an outage of all, begins or ends with the snapshot that is in force now. */
+void context_note_outage(
+		const struct context *c, const struct snapshot *previous, bool was_all_down);
 
 /* ---- overrides.c ---- */
 int context_set_override(struct context *c, const struct override *override);

@@ -36,6 +36,7 @@ struct context *context_free(struct context *c)
 	if (!c)
 		return NULL;
 	deadlines_remove(c->directory, c);
+	context_observe_no_more(c);
 	context_drop_snapshot(c);
 	merged_done(&c->merged);
 	overrides_free(c->overrides, c->override_count);

@@ -16,6 +16,7 @@
 
 struct directory;
 struct context;
+struct health;
 
 /* One source of the context, and what it said. */
 struct feed {
@@ -96,6 +97,10 @@ void context_freshness(const struct context *c, uint64_t now_usec, struct freshn
  * all of them, or for `first` those up to the first that is not empty. The disk's word is no
  * answer. */
 bool context_has_answer(const struct context *c);
+
+/* The health of its endpoints as it is observed, for details; those of the snapshot may be a moment
+ * older. NULL: nothing observes it. Borrowed until the loop turns. */
+struct health *context_health(const struct context *c);
 
 /* Whoever follows a context holds it meanwhile, so that a lazy one does not go for lack of use. All
  * holds end with the context's `removed`; releasing within that is fine. */

@@ -3,6 +3,7 @@
 /* What the files of this floor share about the directory as a whole. */
 
 #include "context-private.h"
+#include "health.h"
 #include "random.h"
 #include "report.h"
 
@@ -49,7 +50,9 @@ struct directory {
 	struct plugins *plugins;
 	struct store *store;
 	struct config *config;
-	struct chain *lazy_chain; /* NULL: no lazy contexts */
+	struct chain *lazy_chain;     /* NULL: no lazy contexts */
+	struct check *lazy_check;     /* of the defaults; NULL: they have none */
+	struct health_office *office; /* NULL before the first configuration */
 
 	struct origin **origins;
 	size_t origin_count;

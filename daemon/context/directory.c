@@ -43,7 +43,9 @@ struct directory *directory_free(struct directory *d)
 		(void) origin_free(d->origins[i]);
 	deadlines_done(d);
 	restored_done(&d->restored);
+	(void) health_office_free(d->office);
 	(void) chain_unref(d->lazy_chain);
+	(void) check_unref(d->lazy_check);
 	(void) config_unref(d->config);
 	free(d->origins);
 	free(d->contexts);
@@ -339,6 +341,7 @@ static int context_new_lazy(struct directory *d, const char *service, struct con
 		return -ENOMEM;
 	c->feed_count = c->config->feed_count;
 	c->chain = chain_ref(d->lazy_chain);
+	(void) context_observe(c, d->lazy_check);
 	*ret = take(c);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "clock.h"
 #include "context-private.h"
 #include "directory-private.h"
+#include "health.h"
 
 static const char *const pick_result_names[] = {
 	[PICK_OK] = "ok",
@@ -138,6 +139,8 @@ int context_report(struct context *c, const char *id, const struct usher_report 
 	slot = tally_slot(&c->tally, (size_t) i);
 	if (slot && selector->report)
 		selector->report(c->chain->selector->data, slot, report);
+	if (c->health)
+		(void) health_report(c->health, id, report);
 	return 0;
 }
 

@@ -10,10 +10,12 @@
 #include "directory-private.h"
 #include "log.h"
 #include "ownership.h"
+#include "place.h"
 
 struct planned_service {
 	const struct service_config *config;
 	struct chain *chain;
+	struct check *check; /* NULL: its endpoints are not asked */
 	struct feed_state *feeds;
 	struct context *fresh; /* NULL: the context that is there goes on */
 };
@@ -26,6 +28,7 @@ struct directory_plan {
 	struct origin **origins; /* NULL where the one that runs goes on */
 	size_t origin_count;
 	struct chain *default_chain;
+	struct check *default_check;
 	struct context **contexts, **heap, **leaving; /* arrays to build in; capacity each */
 	size_t capacity;
 };
@@ -40,12 +43,14 @@ struct directory_plan *directory_plan_free(struct directory_plan *plan)
 		struct planned_service *s = &plan->services[i];
 
 		(void) chain_unref(s->chain);
+		(void) check_unref(s->check);
 		(void) feeds_free(s->feeds, s->feeds ? s->config->feed_count : 0);
 		(void) context_free(s->fresh);
 	}
 	for (size_t i = 0; plan->origins && i < plan->origin_count; i++)
 		(void) origin_free(plan->origins[i]);
 	(void) chain_unref(plan->default_chain);
+	(void) check_unref(plan->default_check);
 	(void) config_unref(plan->config);
 	free(plan->services);
 	free(plan->origins);
@@ -125,6 +130,34 @@ static int plan_chain(struct directory *d, struct directory_plan *plan, struct p
 	return 0;
 }
 
+static int make_check(
+		const struct service_config *config, struct check **ret, struct usher_error *reterr)
+{
+	struct usher_error why = {};
+	int r;
+
+	if (config->health.check.kind == CHECK_NONE)
+		return 0;
+	r = check_new(&config->health.check, ret, &why);
+	if (r >= 0 || r == -ENOMEM)
+		return r;
+	return place_error(reterr, config->place, r, "%shealth: %s",
+			config->place ? "" : "defaults: ", usher_error_text(&why, r));
+}
+
+/* The check of the defaults, or one of its own. */
+static int plan_check(
+		struct directory_plan *plan, struct planned_service *s, struct usher_error *reterr)
+{
+	if (plan->default_check &&
+			check_config_equal(check_config(plan->default_check),
+					&s->config->health.check)) {
+		s->check = check_ref(plan->default_check);
+		return 0;
+	}
+	return make_check(s->config, &s->check, reterr);
+}
+
 static int plan_service(struct directory *d, struct directory_plan *plan,
 		const struct service_config *config, struct usher_error *reterr)
 {
@@ -136,6 +169,9 @@ static int plan_service(struct directory *d, struct directory_plan *plan,
 	s->config = config;
 	running = directory_search(d, config->name, &i) ? d->contexts[i] : NULL;
 	r = plan_chain(d, plan, s, running, reterr);
+	if (r < 0)
+		return r;
+	r = plan_check(plan, s, reterr);
 	if (r < 0)
 		return r;
 	s->feeds = feeds_new(config);
@@ -190,8 +226,12 @@ int directory_prepare(struct directory *d, struct config *config, struct directo
 		plan->config = config_ref(config);
 		r = plan_arrays(d, plan);
 	}
+	if (r >= 0 && !d->office)
+		r = health_office_new(d->event, d->inbox, &config->prober, &d->office);
 	if (r >= 0)
 		r = plan_origins(d, plan, reterr);
+	if (r >= 0)
+		r = make_check(&config->defaults, &plan->default_check, reterr);
 	if (r >= 0)
 		r = plan_services(d, plan, reterr);
 	if (r == -ENOMEM)
@@ -285,9 +325,9 @@ static bool same_threshold(double a, double b)
 	return a >= b && a <= b;
 }
 
-/* The new feeds and chain; merge_before is the policy that c->merged was made with. */
+/* The new feeds, chain and check; merge_before is the policy that c->merged was made with. */
 static void reconfigure(const struct applying *a, struct context *c, struct feed_state *feeds,
-		struct chain *chain, enum merge_policy merge_before)
+		struct chain *chain, struct check *check, enum merge_policy merge_before)
 {
 	bool differs = replace_feeds(c, feeds, c->config->feed_count);
 
@@ -296,6 +336,8 @@ static void reconfigure(const struct applying *a, struct context *c, struct feed
 	if (!c->merged_valid || context_wanted_chain(c) != chain || a->node_changed)
 		c->recompute_due = true;
 	if (!same_threshold(c->panic_threshold, context_panic_threshold(c->config)))
+		c->recompute_due = true;
+	if (context_observe(c, check))
 		c->recompute_due = true;
 	context_replace_chain(c, chain);
 	shorten_holds(c, a->now_usec);
@@ -315,7 +357,7 @@ static void go_on(struct applying *a, struct context *c, struct planned_service 
 
 	c->eager = true;
 	c->config = s->config;
-	reconfigure(a, c, take(s->feeds), s->chain, merge_before);
+	reconfigure(a, c, take(s->feeds), s->chain, s->check, merge_before);
 	free(own_feeds);
 	if (is_new) {
 		s->fresh = NULL;
@@ -338,7 +380,7 @@ static void go_on_or_leave(struct applying *a, struct context *c)
 		a->plan->leaving[a->leaving++] = c;
 		return;
 	}
-	reconfigure(a, c, feeds, a->plan->default_chain, merge_before);
+	reconfigure(a, c, feeds, a->plan->default_chain, a->plan->default_check, merge_before);
 	free(own_feeds);
 	keep(a, c);
 }
@@ -479,6 +521,9 @@ void directory_apply(struct directory *d, struct directory_plan *plan)
 	d->config = take(plan->config);
 	(void) chain_unref(d->lazy_chain);
 	d->lazy_chain = d->config->lazy_allow ? take(plan->default_chain) : NULL;
+	(void) check_unref(d->lazy_check);
+	d->lazy_check = take(plan->default_check);
+	health_office_configure(d->office, &d->config->prober);
 	start_sources(&a);
 	end_services(&a);
 	end_sources(&a, origins_before, origins_before_count);

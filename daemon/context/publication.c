@@ -610,7 +610,7 @@ static int publish(struct context *c, struct computing *k)
 	struct snapshot *s = NULL, *previous = c->snapshot;
 	struct last_choices *fresh = NULL;
 	void *prepared = NULL;
-	bool differs;
+	bool differs, was_all_down = c->filtered_by_health;
 	int r;
 
 	r = compute(k, &s);
@@ -632,6 +632,7 @@ static int publish(struct context *c, struct computing *k)
 	note_endpoints(c, s, previous);
 	take_counts(c, k, differs);
 	put_in_force(c, k, s, prepared, fresh);
+	context_note_outage(c, previous, was_all_down);
 	if (differs)
 		directory_tell_published(c->directory, c, previous);
 	return differs;
@@ -644,6 +645,8 @@ int context_recompute(struct context *c)
 	int r;
 
 	r = context_merge(c);
+	if (r >= 0)
+		r = context_follow_health(c);
 	if (r < 0)
 		return r;
 	if (!may_publish(c, now_usec))

@@ -61,7 +61,7 @@ static bool same_check(const struct check *a, const struct check *b)
 	return a == b || (a && b && check_config_equal(check_config(a), check_config(b)));
 }
 
-void health_configure(struct health *h, const struct health_config *config, struct check *check)
+bool health_configure(struct health *h, const struct health_config *config, struct check *check)
 {
 	uint64_t timeout_usec = h->config.timeout_usec;
 	double jitter = h->config.jitter;
@@ -78,6 +78,7 @@ void health_configure(struct health *h, const struct health_config *config, stru
 	for (size_t i = 0; i < h->count; i++)
 		watched_set_pace(h->watched[i]);
 	health_wake_at(h, 0); /* ejections may end, for they may be no more */
+	return h->check_changed || h->timing_changed;
 }
 
 static bool outlier_config_equal(const struct outlier_config *a, const struct outlier_config *b)

@@ -41,9 +41,9 @@ struct health *health_new(struct health_office *o, const char *service,
 		const struct health_events *events, void *userdata);
 struct health *health_free(struct health *h); /* NULL is fine; its probes stop */
 /* Another configuration of the same service. What is judged stays where the same is asked; where
- * another check asks otherwise, it starts anew. In force at once for judging; what is asked changes
- * with the next health_follow(). */
-void health_configure(struct health *h, const struct health_config *config, struct check *check);
+ * another check asks otherwise, it starts anew. In force at once for judging. True: what is asked
+ * changes with the next health_follow(). */
+bool health_configure(struct health *h, const struct health_config *config, struct check *check);
 /* Whether a and b ask and judge alike. */
 bool health_config_equal(const struct health_config *a, const struct health_config *b);
 

@@ -404,7 +404,7 @@ static void reconfigure(struct bench *b, const struct health_config *config)
 	struct usher_endpoints *set = (struct usher_endpoints *) (uintptr_t) health_set(b->health);
 	struct check *check = config->check.kind == CHECK_NONE ? NULL : check_of(&config->check);
 
-	health_configure(b->health, config, check);
+	(void) health_configure(b->health, config, check);
 	(void) check_unref(check);
 	assert_ok(health_follow(b->health, set));
 }
