@@ -434,6 +434,28 @@ static void options_that_make_no_sense_are_refused(void **state)
 	check_refused("ring_hash", "{bounded_load: 1001%}", "1000%");
 }
 
+/* From all alike to one that outweighs all others together, with as many as places and with few. */
+static void weights_of_any_kind_fill_the_table(void **state)
+{
+	(void) state;
+	for (int round = 0; round < 300; round++) {
+		struct selecting s;
+
+		selecting_init_many(&s, names[round % 2],
+				round % 2 ? "{table_size: 251}" : "{min_size: 256, max_size: 256}",
+				1 + (size_t) round * 5 / 6);
+		for (size_t i = 0; i < s.choice.count; i++)
+			s.choice.weights[i] = (uint32_t) (1 +
+					random_below(&s.random,
+							UINT64_C(1) << random_below(
+									&s.random, 27)));
+		selecting_prepare(&s);
+		for (uint64_t i = 0; i < 251; i++)
+			assert_true(owner_of_place(&s, i, 251) >= 0);
+		selecting_done(&s);
+	}
+}
+
 static void tables_of_any_size_work(void **state)
 {
 	static const char *const options[][2] = { { "ring_hash", "{min_size: 1, max_size: 1}" },
@@ -470,6 +492,7 @@ int main(void)
 		cmocka_unit_test(bounded_load_keeps_a_hot_key_within_bounds),
 		cmocka_unit_test(bounded_load_leaves_keys_where_there_is_room),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
+		cmocka_unit_test(weights_of_any_kind_fill_the_table),
 		cmocka_unit_test(tables_of_any_size_work),
 	};
 

@@ -12,6 +12,7 @@
  * and who has a turn in a round is looked up, so that ten thousand light endpoints beside a heavy
  * one do not cost ten thousand looks a round. */
 
+#include <assert.h>
 #include <usher/plugin.h>
 
 #include "../lookup-table.h"
@@ -165,11 +166,20 @@ static void filling_done(struct filling *f)
 	free(f->rounds.last);
 }
 
-/* The heaviest has a turn in every round, so there are at most as many rounds as places. */
-static int filling_init(struct filling *f, struct lookup_table *t, uint32_t heaviest)
+/* How many rounds there can be: the heaviest has a turn in every one, and in t of them everyone has
+ * more than t * weight / heaviest - 1. One more is for what rounding may have put off. */
+static size_t rounds_at_most(const struct lookup_table *t, uint32_t heaviest, uint64_t sum)
+{
+	uint64_t rounds = (uint64_t) ((unsigned __int128) (t->places + t->count) * heaviest / sum) +
+			1;
+
+	return rounds < t->places ? (size_t) rounds : t->places;
+}
+
+static int filling_init(struct filling *f, struct lookup_table *t, uint32_t heaviest, uint64_t sum)
 {
 	*f = (struct filling){ .table = t, .left = t->places, .heaviest = heaviest };
-	f->rounds.count = t->places + 1;
+	f->rounds.count = rounds_at_most(t, heaviest, sum) + 1;
 	f->walkers = calloc(t->count, sizeof(*f->walkers));
 	f->taken = calloc(t->places / 64 + 1, sizeof(*f->taken));
 	f->rounds.first = malloc(f->rounds.count * sizeof(*f->rounds.first));
@@ -188,12 +198,14 @@ static int fill_table(struct lookup_table *t, const struct usher_view *view, uin
 	struct filling f;
 	int r;
 
-	r = filling_init(&f, t, heaviest);
+	r = filling_init(&f, t, heaviest, sum);
 	if (r < 0)
 		return r;
 	line_up(&f, view, sum);
-	for (size_t round = 1; f.left > 0; round++)
+	for (size_t round = 1; f.left > 0; round++) {
+		assert(round < f.rounds.count);
 		play_round(&f, round);
+	}
 	filling_done(&f);
 	return 0;
 }
