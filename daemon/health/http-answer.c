@@ -58,7 +58,9 @@ static int take_line(struct http_answer *a, const char **data, size_t *size, str
 	a->head_bytes += (uint32_t) used;
 	if (!end || a->line_length > 0)
 		keep_line(a, *data, length);
-	*ret = (struct line){ *data, length, false };
+	/* The same as of a line that is kept. */
+	*ret = length > HTTP_ANSWER_LINE_MAX ? (struct line){ *data, HTTP_ANSWER_LINE_MAX, true }
+					     : (struct line){ *data, length, false };
 	*data += used;
 	*size -= used;
 	if (!end)
