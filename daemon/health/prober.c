@@ -249,11 +249,10 @@ int prober_add(struct prober *p, struct target *target, const struct probe_timin
 	struct shard *shard;
 	int r;
 
+	assert(engine);
 	assert(timing->interval_usec > 0);
 	assert(timing->timeout_usec > 0);
 
-	if (!engine)
-		return -EPROTONOSUPPORT;
 	if (p->stats.count == PROBER_PROBES_MAX)
 		return -E2BIG;
 	probe = calloc(1, sizeof(*probe));

@@ -24,6 +24,12 @@ static void add(_Atomic size_t *count, int change)
 	atomic_store_explicit(count, now + (size_t) change, memory_order_relaxed);
 }
 
+/* Before this turn, or within it. */
+static bool is_stalled(const struct shard *s)
+{
+	return s->stalled || s->now_usec - s->turn_usec >= SHARD_STALL_USEC;
+}
+
 static uint64_t random_share(struct shard *s, uint64_t of)
 {
 	return of ? random_below(&s->random, of) : 0;
@@ -153,7 +159,7 @@ void attempt_finish(struct attempt *attempt, const struct verdict *verdict)
 	assert(probe->state == PROBE_IS_UNDER_WAY);
 	attempt->state = NULL;
 	s->now_usec = clock_boot_usec();
-	if (s->stalled && s->now_usec > attempt->deadline_usec)
+	if (is_stalled(s) && s->now_usec > attempt->deadline_usec)
 		verdict = NULL;
 	probe_record(probe, verdict);
 	probe_leave(probe);
@@ -167,7 +173,7 @@ static void probe_on_deadline(struct probe *probe)
 {
 	struct verdict verdict;
 
-	if (probe->shard->stalled) { /* the answer may have been there in time */
+	if (is_stalled(probe->shard)) { /* the answer may have been there in time */
 		probe_ask_anew(probe);
 		return;
 	}

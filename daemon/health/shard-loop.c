@@ -78,6 +78,9 @@ static void shard_notice_stall(struct shard *s)
 {
 	uint64_t away = s->now_usec > s->asked_usec ? s->now_usec - s->asked_usec : 0;
 
+	if (s->last_turn_usec > away)
+		away = s->last_turn_usec;
+	s->turn_usec = s->now_usec;
 	s->stalled = away >= SHARD_STALL_USEC;
 	if (away >= SHARD_STANDSTILL_USEC)
 		shard_start_over(s);
@@ -160,7 +163,7 @@ static void shard_tell_results(struct shard *s)
 	outbox_post(s->outbox);
 }
 
-/* For epoll_wait; sets asked_usec. */
+/* For epoll_wait; sets last_turn_usec and asked_usec. */
 static int shard_timeout(struct shard *s)
 {
 	uint64_t next = timer_wheel_next_usec(&s->wheel);
@@ -168,6 +171,7 @@ static int shard_timeout(struct shard *s)
 	uint64_t now = clock_boot_usec();
 	uint64_t msec;
 
+	s->last_turn_usec = now - s->turn_usec;
 	if (start < next)
 		next = start;
 	if (s->has_results && s->posted_usec + SHARD_BATCH_USEC < next)
@@ -215,7 +219,7 @@ void *shard_run(void *userdata)
 	struct shard *s = userdata;
 	struct probe *probe;
 
-	s->now_usec = clock_boot_usec();
+	s->now_usec = s->turn_usec = clock_boot_usec();
 	random_init(&s->random);
 	timer_wheel_init(&s->wheel, s->now_usec);
 	s->wake.ready = shard_on_wake;

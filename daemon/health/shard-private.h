@@ -44,7 +44,9 @@ struct shard {
 	struct pace cap, burst;
 	struct probe_list all, first, due; /* every probe; those in line for a start */
 	uint64_t now_usec;
-	uint64_t asked_usec; /* when the wait that has just ended was to end */
+	uint64_t turn_usec;      /* when this turn began */
+	uint64_t last_turn_usec; /* how long the turn before took, without its wait */
+	uint64_t asked_usec;     /* when the wait that has just ended was to end */
 	uint64_t posted_usec;
 	bool has_results;
 	bool stalled;       /* in this turn */

@@ -20,6 +20,7 @@ struct probe_server {
 	bool in_bytes;         /* the answer a byte at a time */
 	bool closes;           /* after the answer */
 	bool closes_early;     /* instead of an answer */
+	pthread_mutex_t *gate; /* whoever holds it holds the answers back */
 	unsigned closes_after; /* so many answers on one connection, before the next; 0: never */
 
 	uint16_t port;
@@ -68,6 +69,10 @@ static inline bool probe_server_serve(struct probe_server *s, nfds_t i)
 	request[n] = '\0';
 	(void) memcpy(s->request, request, sizeof(request));
 	atomic_fetch_add(&s->asked, 1);
+	if (s->gate) {
+		(void) pthread_mutex_lock(s->gate);
+		(void) pthread_mutex_unlock(s->gate);
+	}
 	if (s->closes_early || (s->closes_after && s->answers[i] == s->closes_after))
 		return false;
 	if (!s->answer)

@@ -1,6 +1,10 @@
 /* The prober against real servers on loopback. */
 
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "check-bench.h"
 #include "clock.h"
@@ -34,6 +38,7 @@ struct bench {
 	unsigned wanted;
 	/* remove the probe of this result while it is told */
 	struct seen *remove, *remover;
+	struct target *spare;
 };
 
 static void on_results(void *userdata, const struct probe_result *results, size_t count)
@@ -609,6 +614,143 @@ static void a_shorter_interval_moves_the_next_attempt_forward(void **state)
 	await(seen, 4); /* or the loop's deadline passes */
 }
 
+/* ---- standing still ---- */
+
+/* A process of its own, which can be stopped: it asks the server at the port that it reads, and
+ * tells each result, with how often it has stood still until then. */
+struct asker {
+	pid_t pid;
+	int port_fd, told_fd;
+};
+
+struct told {
+	unsigned char reason, standstills;
+};
+
+static int told_fd; /* in the asker */
+
+static void tell_results(void *userdata, const struct probe_result *results, size_t count)
+{
+	struct prober **prober = userdata;
+	struct prober_stats stats;
+
+	prober_stats(*prober, &stats);
+	for (size_t i = 0; i < count; i++) {
+		struct told told = { (unsigned char) results[i].verdict.reason,
+			(unsigned char) stats.standstills };
+
+		if (write(told_fd, &told, sizeof(told)) < 0)
+			_exit(0);
+	}
+}
+
+static _Noreturn void asker_run(int port_fd, uint64_t timeout_usec)
+{
+	static const struct prober_config config = { .threads = 1 };
+	const struct probe_timing timing = { .interval_usec = 20 * MSEC,
+		.timeout_usec = timeout_usec };
+	struct prober *prober;
+	struct inbox *inbox;
+	struct probe *probe;
+	sd_event *event;
+	uint16_t port;
+
+	if (read(port_fd, &port, sizeof(port)) != sizeof(port) || sd_event_new(&event) < 0 ||
+			inbox_new(event, &inbox) < 0 ||
+			prober_new(inbox, &config, tell_results, &prober, &prober) < 0 ||
+			prober_add(prober, http_at(port), &timing, NULL, &probe) < 0)
+		_exit(1);
+	_exit(sd_event_loop(event));
+}
+
+/* Before there are threads. */
+static void asker_start(struct asker *asker, uint64_t timeout_usec)
+{
+	int ports[2], told[2];
+
+	assert_int_equal(pipe(ports), 0);
+	assert_int_equal(pipe(told), 0);
+	asker->pid = fork();
+	assert_true(asker->pid >= 0);
+	if (asker->pid == 0) {
+		(void) prctl(PR_SET_PDEATHSIG, SIGKILL);
+		told_fd = told[1];
+		asker_run(ports[0], timeout_usec);
+	}
+	(void) close(ports[0]);
+	(void) close(told[1]);
+	asker->port_fd = ports[1];
+	asker->told_fd = told[0];
+}
+
+static struct told asker_read(struct asker *asker)
+{
+	struct told told = {};
+
+	assert_int_equal(read(asker->told_fd, &told, sizeof(told)), sizeof(told));
+	return told;
+}
+
+/* While it waits for an answer, which comes meanwhile. */
+static void asker_stand_still(struct asker *asker, struct probe_server *server, uint64_t usec)
+{
+	struct timespec span = { .tv_sec = (time_t) (usec / 1000000),
+		.tv_nsec = (long) (usec % 1000000) * 1000 };
+	unsigned asked;
+
+	(void) pthread_mutex_lock(server->gate);
+	asked = server->asked;
+	while (server->asked == asked)
+		(void) sched_yield();
+	assert_int_equal(kill(asker->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(asker->pid, NULL, WUNTRACED), asker->pid);
+	(void) pthread_mutex_unlock(server->gate);
+	(void) nanosleep(&span, NULL);
+	assert_int_equal(kill(asker->pid, SIGCONT), 0);
+}
+
+static void asker_stop(struct asker *asker)
+{
+	assert_int_equal(kill(asker->pid, SIGKILL), 0);
+	assert_int_equal(waitpid(asker->pid, NULL, 0), asker->pid);
+	(void) close(asker->port_fd);
+	(void) close(asker->told_fd);
+}
+
+static void an_answer_that_was_in_time_is_not_blamed_for_being_read_late(void **state)
+{
+	static const struct {
+		uint64_t stopped_usec, timeout_usec;
+		bool is_standstill;
+	} cases[] = {
+		{ 600 * MSEC, 300 * MSEC, false },
+		{ 1800 * MSEC, 300 * MSEC, true },
+		{ 2500 * MSEC, 60000 * MSEC, true },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+		struct probe_server server = { .answer = HTTP_OK, .gate = &gate };
+		struct asker asker;
+		struct told told;
+
+		asker_start(&asker, cases[i].timeout_usec);
+		probe_server_start(&server);
+		assert_int_equal(write(asker.port_fd, &server.port, 2), 2);
+		assert_int_equal(asker_read(&asker).reason, PROBE_OK);
+		asker_stand_still(&asker, &server, cases[i].stopped_usec);
+		for (int n = 0; n < 10; n++) {
+			told = asker_read(&asker);
+			assert_int_equal(told.reason, PROBE_OK);
+		}
+		if (cases[i].is_standstill)
+			assert_true(told.standstills >= 1);
+		asker_stop(&asker);
+		probe_server_stop(&server);
+	}
+}
+
 /* ---- removal ---- */
 
 static void a_removed_probe_is_broken_off_and_tells_nothing(void **state)
@@ -669,6 +811,55 @@ static void very_many_come_and_go(void **state)
 	await(&b->seen[1], 2);
 }
 
+static void there_is_room_for_a_hundred_thousand_and_a_maximum(void **state)
+{
+	const struct probe_timing timing = { .interval_usec = 3600000 * MSEC,
+		.timeout_usec = 1000 * MSEC };
+	struct check *check = CHECK(.kind = CHECK_TCP);
+	struct usher_endpoints *set = one_endpoint("127.0.0.1", closed_port(), false, NULL, 0);
+	struct bench *b = *state;
+	struct prober_stats stats;
+	int r = 0;
+
+	b->seen[0].bench = b;
+	for (unsigned i = 0; r >= 0; i++) {
+		struct target *target = NULL;
+		struct probe *probe;
+
+		assert_ok(target_new(check, "catalog", set, 0, &target, NULL));
+		r = prober_add(b->prober, target, &timing, &b->seen[0], &probe);
+		b->seen[0].probe = probe;
+		if (r < 0)
+			target_free(target);
+		assert_true(i <= PROBER_PROBES_MAX);
+	}
+	assert_errno(r, E2BIG);
+	await(&b->seen[0], 500);
+	prober_stats(b->prober, &stats);
+	assert_int_equal(stats.count, PROBER_PROBES_MAX);
+	usher_endpoints_unref(set);
+	check_unref(check);
+}
+
+static void probes_are_spread_over_threads(void **state)
+{
+	const struct prober_config config = { .threads = 3 };
+	struct bench *b = *state;
+	uint16_t port = closed_port();
+
+	prober_free(b->prober);
+	assert_ok(prober_new(b->inbox, &config, on_results, b, &b->prober));
+	for (unsigned i = 0; i < 300; i++)
+		(void) ask_each(b, tcp_at(port), 20 * MSEC, 1000 * MSEC);
+	for (unsigned i = 0; i < 300; i++)
+		await(&b->seen[i], 3);
+	for (unsigned i = 0; i < 300; i += 2) {
+		prober_remove(b->prober, b->seen[i].probe);
+		b->seen[i].probe = NULL;
+	}
+	await(&b->seen[1], b->seen[1].count + 3);
+}
+
 /* ---- the node's own faults ---- */
 
 static void a_node_without_descriptors_blames_nobody(void **state)
@@ -701,6 +892,35 @@ static void a_node_without_descriptors_blames_nobody(void **state)
 	(void) close(fd);
 }
 
+static int begin_and_end(void *userdata)
+{
+	struct bench *b = userdata;
+	static const struct prober_config config = { .threads = 1 };
+	const struct probe_timing timing = { .interval_usec = 1000 * MSEC,
+		.timeout_usec = 1000 * MSEC };
+	struct prober *prober = NULL;
+	struct probe *probe;
+	int r;
+
+	r = prober_new(b->inbox, &config, on_results, b, &prober);
+	if (r < 0)
+		return r;
+	r = prober_add(prober, b->spare, &timing, &b->seen[0], &probe);
+	if (r >= 0)
+		b->spare = NULL;
+	prober_free(prober);
+	return r;
+}
+
+static void a_prober_that_cannot_begin_leaves_the_target_alone(void **state)
+{
+	struct bench *b = *state;
+
+	b->spare = tcp_at(closed_port());
+	assert_survives_oom(begin_and_end, b);
+	assert_null(b->spare);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -729,10 +949,14 @@ int main(void)
 		TEST(first_attempts_of_very_many_keep_to_the_burst),
 		TEST(a_cap_on_the_rate_stretches_all_intervals_and_says_so),
 		TEST(a_shorter_interval_moves_the_next_attempt_forward),
+		TEST(an_answer_that_was_in_time_is_not_blamed_for_being_read_late),
 		TEST(a_removed_probe_is_broken_off_and_tells_nothing),
 		TEST(a_probe_may_be_removed_while_results_are_told),
 		TEST(very_many_come_and_go),
+		TEST(there_is_room_for_a_hundred_thousand_and_a_maximum),
+		TEST(probes_are_spread_over_threads),
 		TEST(a_node_without_descriptors_blames_nobody),
+		TEST(a_prober_that_cannot_begin_leaves_the_target_alone),
 	};
 
 	return cmocka_run_group_tests_name("prober", tests, NULL, NULL);
