@@ -151,7 +151,8 @@ struct lot {
 	const struct usher_view *view;
 	const uint32_t *candidates;
 	size_t count;
-	uint64_t sum; /* 0: nothing can be drawn */
+	uint64_t sum;  /* 0: nothing can be drawn */
+	bool is_whole; /* the candidates are all endpoints */
 };
 
 static inline uint64_t lot_sum(
@@ -173,7 +174,15 @@ static inline struct lot lot_of(const struct alias_table *table, const struct us
 		.view = view,
 		.candidates = candidates,
 		.count = count,
-		.sum = table ? table->sum : lot_sum(view, candidates, count) };
+		.sum = table ? table->sum : lot_sum(view, candidates, count),
+		/* Candidates are in rising order, from 0 on at the lowest. */
+		.is_whole = candidates[count - 1] == count - 1 };
+}
+
+/* The endpoint at a position, without a look at the list where there is no need for one. */
+static inline uint32_t lot_endpoint(const struct lot *lot, size_t position)
+{
+	return lot->is_whole ? (uint32_t) position : lot->candidates[position];
 }
 
 /* Through the weights of all positions but `except`. */
@@ -226,13 +235,14 @@ static inline uint64_t lot_random(uint64_t random, uint64_t nth)
 static inline size_t lot_draw_another(
 		const struct lot *lot, size_t position, uint64_t random, uint64_t *nth)
 {
-	uint64_t sum = lot->sum - lot->view->weights[lot->candidates[position]];
 	size_t other = position;
+	uint64_t sum;
 
-	if (sum == 0)
-		return position;
-	if (!lot->table)
-		return lot_scan(lot, sum, position, lot_random(random, ++*nth));
+	if (!lot->table) {
+		sum = lot->sum - lot->view->weights[lot_endpoint(lot, position)];
+		return sum == 0 ? position
+				: lot_scan(lot, sum, position, lot_random(random, ++*nth));
+	}
 	for (int i = 0; i <= LOT_REDRAWS && other == position; i++)
 		other = alias_table_draw_elsewhere(
 				lot->table, position, lot_random(random, ++*nth));
