@@ -269,38 +269,16 @@ static bool http_take(struct conn *conn, const char *data, size_t size)
 
 /* ---- an attempt ---- */
 
-static bool conn_begin(struct conn *conn);
-
-/* A connection that was kept may have been ended by the other side in the same moment: that says
- * nothing of it, and a new one is made. */
-static bool conn_try_anew(struct conn *conn)
+static const char *conn_doing(const struct conn *conn)
 {
-	conn_close(conn);
-	conn->is_used_again = false;
-	return conn_begin(conn);
+	if (conn->watch.fd < 0)
+		return "open a socket";
+	return conn->state == CONN_CONNECTS ? "connect" : "send";
 }
 
-static bool conn_fail_or_try_anew(struct conn *conn, int error, const char *doing)
-{
-	if (conn->is_used_again && conn->attempt->bytes_received == 0)
-		return conn_try_anew(conn);
-	conn_fail(conn, error, doing);
-	return true;
-}
-
-static bool conn_on_sent(struct conn *conn)
-{
-	conn->state = CONN_RECEIVES;
-	conn->attempt->phase = "waiting for the answer";
-	if (is_http(conn->attempt) || config_of(conn->attempt)->expect_text)
-		return false;
-	tcp_succeed(conn, "it accepts connections");
-	return true;
-}
-
-/* Send what is not sent yet, which is also how to learn whether the connection is there. True: the
- * attempt has ended. */
-static bool conn_send(struct conn *conn)
+/* Send what is not sent yet, which is also how to learn whether the connection is there. 1: all is
+ * sent, 0: there is to be waited. Errors: those of send(). */
+static int conn_send(struct conn *conn)
 {
 	const struct target *target = conn->attempt->target;
 	const char *data =
@@ -311,36 +289,127 @@ static bool conn_send(struct conn *conn)
 		ssize_t n = send(conn->watch.fd, data ? data + conn->sent : "", size - conn->sent,
 				MSG_NOSIGNAL);
 
-		if (n < 0 && errno == EAGAIN)
-			return false;
 		if (n < 0)
-			return conn_fail_or_try_anew(conn, errno,
-					conn->state == CONN_CONNECTS ? "connect" : "send");
+			return errno == EAGAIN ? 0 : -errno;
 		conn->state = CONN_SENDS;
 		conn->attempt->phase = "sending";
 		conn->sent += (size_t) n;
 		conn->attempt->bytes_sent += (uint32_t) n;
 	} while (conn->sent < size);
-	return conn_on_sent(conn);
+	return 1;
 }
 
-static bool conn_on_end(struct conn *conn)
+/* True: the attempt has ended, for nothing is to come. */
+static bool conn_on_sent(struct conn *conn)
 {
+	conn->state = CONN_RECEIVES;
+	conn->attempt->phase = "waiting for the answer";
+	if (is_http(conn->attempt) || config_of(conn->attempt)->expect_text)
+		return false;
+	tcp_succeed(conn, "it accepts connections");
+	return true;
+}
+
+static void conn_on_ready(struct shard_watch *watch, uint32_t events);
+
+/* Wait for what is still to come. */
+static void conn_wait(struct conn *conn)
+{
+	uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLET;
+	int r = 0;
+
+	if (conn->state != CONN_RECEIVES)
+		events |= EPOLLOUT;
+	if (!conn->is_watched)
+		r = shard_watch_add(conn->plain->shard, &conn->watch, events);
+	else if (events & EPOLLOUT)
+		r = shard_watch_change(conn->plain->shard, &conn->watch, events);
+	if (r < 0)
+		conn_fail(conn, -r, "watch the connection");
+	else
+		conn->is_watched = true;
+}
+
+static void conn_prepare(struct conn *conn)
+{
+	const struct check_config *config = config_of(conn->attempt);
+
+	conn->sent = conn->matched = conn->body_size = conn->drained = 0;
+	if (config->kind == CHECK_HTTP)
+		http_answer_init(&conn->answer,
+				config->method && strcmp(config->method, "HEAD") == 0);
+}
+
+/* Errors: those of socket() and connect(). */
+static int conn_connect(struct conn *conn)
+{
+	const struct target *target = conn->attempt->target;
+
+	conn->state = CONN_CONNECTS;
+	conn->attempt->phase = "connecting";
+	conn->watch.ready = conn_on_ready;
+	conn->watch.fd = socket(
+			target->sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (conn->watch.fd < 0)
+		return -errno;
+	conn->attempt->connections++;
+	probe_socket_note(conn->watch.fd);
+	if (connect(conn->watch.fd, (const struct sockaddr *) &target->sockaddr,
+			    target->sockaddr_size) < 0 &&
+			errno != EINPROGRESS)
+		return -errno;
+	return 0;
+}
+
+/* Over a new connection. */
+static void conn_begin(struct conn *conn)
+{
+	int r;
+
+	conn->is_used_again = false;
+	conn_prepare(conn);
+	r = conn_connect(conn);
+	if (r >= 0)
+		r = conn_send(conn);
+	if (r < 0)
+		conn_fail(conn, -r, conn_doing(conn));
+	else if (r == 0 || !conn_on_sent(conn))
+		conn_wait(conn);
+}
+
+/* A connection that was kept may have been ended by the other side in the same moment: that says
+ * nothing of it, and a new one is made. */
+static void conn_break(struct conn *conn, const struct verdict *verdict)
+{
+	if (conn->is_used_again && conn->attempt->bytes_received == 0) {
+		conn_close(conn);
+		conn_begin(conn);
+		return;
+	}
+	conn_finish(conn, verdict, false);
+}
+
+static void conn_break_by(struct conn *conn, int error, const char *doing)
+{
+	struct verdict verdict;
+
+	verdict_set_errno(&verdict, error, doing);
+	conn_break(conn, &verdict);
+}
+
+static void conn_on_end(struct conn *conn)
+{
+	struct verdict verdict;
+
 	if (is_http(conn->attempt) && http_answer_close(&conn->answer) == 0) {
 		conn->answer.reusable = false;
 		http_judge(conn, true);
-		return true;
+		return;
 	}
-	if (!conn->is_used_again || conn->attempt->bytes_received > 0) {
-		struct verdict verdict;
-
-		verdict_set(&verdict, PROBE_RESET, 0,
-				"the connection ended before the answer was whole (after %u bytes)",
-				conn->attempt->bytes_received);
-		conn_finish(conn, &verdict, false);
-		return true;
-	}
-	return conn_try_anew(conn);
+	verdict_set(&verdict, PROBE_RESET, 0,
+			"the connection ended before the answer was whole (after %u bytes)",
+			conn->attempt->bytes_received);
+	conn_break(conn, &verdict);
 }
 
 /* Whether recv() is to be called again: edges are told once, and a short answer is the last, unless
@@ -361,11 +430,11 @@ static void conn_receive(struct conn *conn, uint32_t events)
 		n = recv(conn->watch.fd, plain->buffer, BUFFER_SIZE, 0);
 		if (n < 0) {
 			if (errno != EAGAIN)
-				(void) conn_fail_or_try_anew(conn, errno, "read the answer");
+				conn_break_by(conn, errno, "read the answer");
 			return;
 		}
 		if (n == 0) {
-			(void) conn_on_end(conn);
+			conn_on_end(conn);
 			return;
 		}
 		conn->attempt->bytes_received += (uint32_t) n;
@@ -415,6 +484,17 @@ static void conn_on_kept_ready(struct conn *conn, uint32_t events)
 	} while (is_more_there((size_t) n, events));
 }
 
+/* Go on sending; then what comes may be there already. */
+static void conn_on_writable(struct conn *conn, uint32_t events)
+{
+	int r = conn_send(conn);
+
+	if (r < 0)
+		conn_break_by(conn, -r, conn_doing(conn));
+	else if (r > 0 && !conn_on_sent(conn))
+		conn_receive(conn, events);
+}
+
 static void conn_on_ready(struct shard_watch *watch, uint32_t events)
 {
 	struct conn *conn = (struct conn *) watch;
@@ -422,8 +502,7 @@ static void conn_on_ready(struct shard_watch *watch, uint32_t events)
 	switch (conn->state) {
 	case CONN_CONNECTS:
 	case CONN_SENDS:
-		if (!conn_send(conn) && conn->state == CONN_RECEIVES)
-			conn_receive(conn, events);
+		conn_on_writable(conn, events);
 		return;
 	case CONN_RECEIVES:
 		conn_receive(conn, events);
@@ -437,59 +516,22 @@ static void conn_on_ready(struct shard_watch *watch, uint32_t events)
 
 /* ---- the engine ---- */
 
-static void conn_prepare(struct conn *conn)
+/* Over a connection that was kept, and is watched. */
+static void conn_begin_again(struct conn *conn)
 {
-	const struct check_config *config = config_of(conn->attempt);
+	int r;
 
-	conn->sent = conn->matched = conn->body_size = conn->drained = 0;
-	if (config->kind == CHECK_HTTP)
-		http_answer_init(&conn->answer,
-				config->method && strcmp(config->method, "HEAD") == 0);
-}
-
-/* Wait for what is still to come. */
-static bool conn_wait(struct conn *conn)
-{
-	uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLET;
-	int r = 0;
-
-	if (conn->state != CONN_RECEIVES)
-		events |= EPOLLOUT;
-	if (!conn->is_watched)
-		r = shard_watch_add(conn->plain->shard, &conn->watch, events);
-	else if (events & EPOLLOUT)
-		r = shard_watch_change(conn->plain->shard, &conn->watch, events);
-	if (r < 0) {
-		conn_fail(conn, -r, "watch the connection");
-		return true;
-	}
-	conn->is_watched = true;
-	return false;
-}
-
-static bool conn_begin(struct conn *conn)
-{
-	const struct target *target = conn->attempt->target;
-
-	conn_prepare(conn);
-	conn->state = CONN_CONNECTS;
-	conn->attempt->phase = "connecting";
-	conn->watch.ready = conn_on_ready;
-	conn->watch.fd = socket(
-			target->sockaddr.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (conn->watch.fd < 0) {
-		conn_fail(conn, errno, "open a socket");
-		return true;
-	}
-	conn->attempt->connections++;
 	probe_socket_note(conn->watch.fd);
-	if (connect(conn->watch.fd, (const struct sockaddr *) &target->sockaddr,
-			    target->sockaddr_size) < 0 &&
-			errno != EINPROGRESS) {
-		conn_fail(conn, errno, "connect");
-		return true;
-	}
-	return conn_send(conn) || conn_wait(conn);
+	conn->is_used_again = true;
+	conn->state = CONN_SENDS;
+	conn_prepare(conn);
+	r = conn_send(conn);
+	if (r < 0)
+		conn_break_by(conn, -r, "send");
+	else if (r == 0)
+		conn_wait(conn);
+	else
+		(void) conn_on_sent(conn);
 }
 
 static int plain_start(void *engine, struct attempt *attempt)
@@ -499,12 +541,7 @@ static int plain_start(void *engine, struct attempt *attempt)
 	attempt->kept = NULL;
 	if (conn && conn->state == CONN_RESTS) {
 		attempt->state = conn;
-		probe_socket_note(conn->watch.fd);
-		conn->is_used_again = true;
-		conn->state = CONN_SENDS;
-		conn_prepare(conn);
-		if (!conn_send(conn) && conn->state == CONN_SENDS)
-			(void) conn_wait(conn);
+		conn_begin_again(conn);
 		return 0;
 	}
 	if (conn)
@@ -513,9 +550,8 @@ static int plain_start(void *engine, struct attempt *attempt)
 	conn = conn_new(engine, attempt);
 	if (!conn)
 		return -ENOMEM;
-	conn->is_used_again = false;
 	attempt->state = conn;
-	(void) conn_begin(conn);
+	conn_begin(conn);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 #include "lateness.h"
 
 #define FINE_BITS 3 /* eight buckets an octave */
-#define FINE      (1u << FINE_BITS)
+#define FINE      (UINT64_C(1) << FINE_BITS)
 
 static size_t bucket_of(uint64_t value)
 {
@@ -10,7 +10,7 @@ static size_t bucket_of(uint64_t value)
 	if (value < 2 * FINE)
 		return (size_t) value;
 	octave = 63 - (unsigned) __builtin_clzll(value);
-	return (size_t) ((octave - FINE_BITS) * FINE + (value >> (octave - FINE_BITS)));
+	return (octave - FINE_BITS) * FINE + (value >> (octave - FINE_BITS));
 }
 
 static uint64_t bucket_end(size_t bucket)
@@ -19,7 +19,7 @@ static uint64_t bucket_end(size_t bucket)
 
 	if (bucket < 2 * FINE)
 		return bucket;
-	return (((uint64_t) FINE + bucket % FINE + 1) << (octave - 1)) - 1;
+	return ((FINE + bucket % FINE + 1) << (octave - 1)) - 1;
 }
 
 _Static_assert(LATENESS_BUCKETS >= (64 - FINE_BITS + 1) * FINE, "every value has a bucket");

@@ -47,8 +47,8 @@ static void shard_obey(struct shard *s)
 		probe = next;
 	}
 	if (respread)
-		TAILQ_FOREACH(probe, &s->all, all)
-	probe_respread(probe);
+		for (probe = TAILQ_FIRST(&s->all); probe; probe = TAILQ_NEXT(probe, all))
+			probe_respread(probe);
 }
 
 static void shard_on_wake(struct shard_watch *watch, uint32_t events)
@@ -70,8 +70,8 @@ static void shard_start_over(struct shard *s)
 
 	atomic_fetch_add_explicit(&s->standstills, 1, memory_order_relaxed);
 	outbox_discard(s->outbox);
-	TAILQ_FOREACH(probe, &s->all, all)
-	probe_ask_anew(probe);
+	for (probe = TAILQ_FIRST(&s->all); probe; probe = TAILQ_NEXT(probe, all))
+		probe_ask_anew(probe);
 }
 
 static void shard_notice_stall(struct shard *s)

@@ -879,10 +879,10 @@ static void a_node_without_descriptors_blames_nobody(void **state)
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
 	while (seen->by_reason[PROBE_LOCAL] == 0)
 		await(seen, seen->count + 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	assert_string_equal(seen->last.verdict.text, "cannot open a socket: Too many open files");
 	assert_int_equal(probe_reason_outcome(seen->last.verdict.reason), PROBE_IS_NOTHING);
 
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 	await(seen, seen->count + 3);
 	locals = seen->by_reason[PROBE_LOCAL];
 	assert_int_equal(seen->last.verdict.reason, PROBE_OK);
