@@ -47,7 +47,7 @@ static int check_statuses(const struct check_config *check, const struct config_
 				continue;
 			return place_error(reterr, PLACE(scope, "health", "http", "degraded"),
 					-EINVAL,
-					"the status %hu counts as degraded and, by `expect`, as up; take it out of one of them",
+					"the status %d counts as degraded and, by `expect`, as up; take it out of one of them",
 					a->first > b->first ? a->first : b->first);
 		}
 	return 0;

@@ -14,10 +14,12 @@
 #define MESSAGE_FLAPPING "4f6d1c0b8a3e4c5f9b7a2d1e0c8f6a02"
 #define MESSAGE_MANY     "4f6d1c0b8a3e4c5f9b7a2d1e0c8f6a03"
 
-/* In seconds, or milliseconds where those are few: nobody wants to read microseconds. */
+/* Nobody wants to read microseconds. */
 static const char *roughly(uint64_t usec, char *ret)
 {
-	uint64_t unit = usec >= 10 * USEC_PER_SEC ? USEC_PER_SEC : USEC_PER_MSEC;
+	uint64_t unit = usec >= 10 * USEC_PER_SEC ? USEC_PER_SEC
+			: usec >= USEC_PER_SEC    ? 100 * USEC_PER_MSEC
+						  : USEC_PER_MSEC;
 
 	usec += unit / 2;
 	return usher_duration_format(usec - usec % unit, ret);
