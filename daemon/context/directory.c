@@ -431,6 +431,13 @@ struct source *directory_source_at(const struct directory *d, size_t i)
 	return NULL;
 }
 
+void directory_prober_stats(const struct directory *d, struct prober_stats *ret)
+{
+	*ret = (struct prober_stats){ .stretch = 1 };
+	if (d->office)
+		health_office_stats(d->office, ret);
+}
+
 struct plugins *directory_plugins(struct directory *d)
 {
 	return d->plugins;

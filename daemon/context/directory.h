@@ -14,6 +14,8 @@
 #include "store.h"
 #include "worker.h"
 
+struct prober_stats;
+
 struct directory_events {
 	/* A new snapshot is in force; previous may be NULL. */
 	void (*published)(void *userdata, struct context *context, const struct snapshot *previous);
@@ -63,6 +65,8 @@ struct context *directory_at(const struct directory *d, size_t i); /* in the ord
 size_t directory_source_count(const struct directory *d);
 struct source *directory_source_at(const struct directory *d, size_t i);
 struct plugins *directory_plugins(struct directory *d);
+/* What the node's one prober does, for all services. */
+void directory_prober_stats(const struct directory *d, struct prober_stats *ret);
 /* The highest revision published. */
 uint64_t directory_revision(const struct directory *d);
 

@@ -2,35 +2,31 @@
 
 #include <microhttpd.h>
 
-static unsigned slot_of(uint64_t snapshot_serial, uint32_t endpoint)
+static unsigned slot_of(const struct answer_key *key)
 {
-	uint64_t mixed = (snapshot_serial * UINT64_C(0x9e3779b97f4a7c15)) + endpoint;
+	uint64_t mixed = (key->snapshot_serial * UINT64_C(0x9e3779b97f4a7c15)) + key->endpoint;
 
 	return (unsigned) ((mixed ^ (mixed >> 32)) & (ANSWERS_MAX - 1));
 }
 
-struct MHD_Response *answers_find(const struct answers *a, uint64_t snapshot_serial,
-		uint32_t endpoint, uint64_t told_serial)
+struct MHD_Response *answers_find(const struct answers *a, const struct answer_key *key)
 {
-	const struct answer *answer = &a->slots[slot_of(snapshot_serial, endpoint)];
+	const struct answer *answer = &a->slots[slot_of(key)];
 
-	if (answer->response && answer->told_serial == told_serial &&
-			answer->snapshot_serial == snapshot_serial && answer->endpoint == endpoint)
+	if (answer->response && answer->key.told_serial == key->told_serial &&
+			answer->key.snapshot_serial == key->snapshot_serial &&
+			answer->key.endpoint == key->endpoint && answer->key.panic == key->panic)
 		return answer->response;
 	return NULL;
 }
 
-void answers_put(struct answers *a, uint64_t snapshot_serial, uint32_t endpoint,
-		uint64_t told_serial, struct MHD_Response *response)
+void answers_put(struct answers *a, const struct answer_key *key, struct MHD_Response *response)
 {
-	struct answer *answer = &a->slots[slot_of(snapshot_serial, endpoint)];
+	struct answer *answer = &a->slots[slot_of(key)];
 
 	if (answer->response)
 		MHD_destroy_response(answer->response);
-	*answer = (struct answer){ .snapshot_serial = snapshot_serial,
-		.endpoint = endpoint,
-		.told_serial = told_serial,
-		.response = response };
+	*answer = (struct answer){ .key = *key, .response = response };
 }
 
 void answers_done(struct answers *a)

@@ -8,6 +8,7 @@
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
+#include "render-health.h"
 #include "render.h"
 #include "watch.h"
 
@@ -51,6 +52,7 @@ static int respond_all(struct request *q, struct context *context, const struct 
 	text_add_json(&text, service);
 	text_add_string(&text, ", \"revision\": ");
 	text_add_unsigned(&text, snapshot->revision);
+	render_panic(&text, snapshot->panic);
 	text_add_string(&text, ", \"freshness\": ");
 	render_freshness(&text, &q->freshness);
 	text_add_string(&text, ", \"endpoints\": [");
@@ -59,7 +61,8 @@ static int respond_all(struct request *q, struct context *context, const struct 
 
 		render_comma(&text, &comma);
 		render_endpoint_judged(&text, context, snapshot, i,
-				directory_find_override(q->server->directory, service, id));
+				directory_find_override(q->server->directory, service, id),
+				q->now_usec);
 	}
 	text_add_string(&text, "]}\n");
 	return respond_json(q, MHD_HTTP_OK, &text);

@@ -3,10 +3,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
+#include <string.h>
 
 #include "api.h"
 #include "inside.h"
 #include "problem.h"
+#include "render-health.h"
 #include "render.h"
 
 struct explain_query {
@@ -26,10 +28,48 @@ static const struct field query_fields[] = {
 	{},
 };
 
-static void render_stage(struct text *text, const struct explanation *e, size_t i)
+struct telling {
+	const struct context *context;
+	const struct explanation *explanation;
+	uint64_t now_usec;
+};
+
+/* Whether who left there left for its health. */
+static bool reads_health(const struct context *context, const char *name)
 {
-	const struct explain_stage *stage = &e->stages[i];
+	const struct chain *chain = context_chain(context);
+
+	for (size_t i = 0; i < chain->stage_count; i++)
+		if (strcmp(chain_stage_name(chain, i), name) == 0)
+			return chain->stages[i].plugin->stage->flags & USHER_STAGE_HEALTH;
+	return false;
+}
+
+static void render_left(struct text *text, const struct telling *t, const struct explain_stage *s)
+{
+	const struct snapshot *snapshot = t->explanation->pick.snapshot;
+	bool for_health = reads_health(t->context, s->name);
 	const char *comma = "";
+
+	assert(s->left_count == 0 || snapshot);
+	for (size_t i = 0; i < s->left_count; i++) {
+		const struct explain_left *left = &s->left[i];
+
+		render_comma(text, &comma);
+		text_add_string(text, "{\"id\": ");
+		text_add_json(text, usher_endpoints_id(snapshot->all, left->endpoint));
+		text_add_string(text, ", \"reason\": ");
+		render_unclean(text, left->reason);
+		if (for_health)
+			render_health_detail(
+					text, t->context, snapshot, left->endpoint, t->now_usec);
+		text_add(text, "}", 1);
+	}
+}
+
+static void render_stage(struct text *text, const struct telling *t, size_t i)
+{
+	const struct explain_stage *stage = &t->explanation->stages[i];
 
 	text_add_string(text, "{\"stage\": ");
 	text_add_json(text, stage->name);
@@ -41,7 +81,7 @@ static void render_stage(struct text *text, const struct explanation *e, size_t 
 		text_add_format(text, "\"%s\"", empty_policy_to_string(stage->step.ruled));
 	else
 		text_add_string(text, "null");
-	text_add_string(text, ", \"rule\": ");
+	text_add_format(text, ", \"rules\": %zu, \"rule\": ", stage->rule_count);
 	if (stage->rule_count > 0 && stage->step.rule != CHAIN_NO_RULE)
 		text_add_unsigned(text, stage->step.rule);
 	else
@@ -56,16 +96,7 @@ static void render_stage(struct text *text, const struct explanation *e, size_t 
 	if (stage->step.fault)
 		text_add_string(text, ", \"fault\": true");
 	text_add_string(text, ", \"left\": [");
-	assert(stage->left_count == 0 || e->pick.snapshot);
-	for (size_t k = 0; k < stage->left_count; k++) {
-		render_comma(text, &comma);
-		text_add_string(text, "{\"id\": ");
-		text_add_json(text,
-				usher_endpoints_id(e->pick.snapshot->all, stage->left[k].endpoint));
-		text_add_string(text, ", \"reason\": ");
-		render_unclean(text, stage->left[k].reason);
-		text_add(text, "}", 1);
-	}
+	render_left(text, t, stage);
 	text_add_string(text, "]}");
 }
 
@@ -99,6 +130,9 @@ static int respond_explanation(
 		struct request *q, struct context *context, struct usher_request *request)
 {
 	struct explanation explanation = {};
+	const struct telling telling = {
+		.context = context, .explanation = &explanation, .now_usec = q->now_usec
+	};
 	struct text text = {};
 	const char *comma = "";
 	int r;
@@ -116,7 +150,7 @@ static int respond_explanation(
 	text_add_string(&text, ", \"stages\": [");
 	for (size_t i = 0; i < explanation.stage_count; i++) {
 		render_comma(&text, &comma);
-		render_stage(&text, &explanation, i);
+		render_stage(&text, &telling, i);
 	}
 	render_choice(&text, &explanation);
 	explanation_done(&explanation);

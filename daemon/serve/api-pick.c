@@ -8,6 +8,7 @@
 #include "inside.h"
 #include "peer.h"
 #include "problem.h"
+#include "render-health.h"
 #include "render.h"
 
 struct pick_body {
@@ -44,6 +45,7 @@ static struct MHD_Response *render_pick(
 	text_add_json(&text, context_service(context));
 	text_add_string(&text, ", \"revision\": ");
 	text_add_unsigned(&text, pick->snapshot->revision);
+	render_panic(&text, pick->panic);
 	text_add_string(&text, ", \"freshness\": ");
 	text_add(&text, freshness->data, freshness->length);
 	text_add_string(&text, ", \"endpoint\": ");
@@ -56,6 +58,7 @@ static int answer_pick(struct request *q, struct context *context, const struct 
 {
 	struct server *s = q->server;
 	struct MHD_Response *response;
+	struct answer_key key;
 	struct topic *topic;
 	struct blob *told;
 
@@ -65,14 +68,16 @@ static int answer_pick(struct request *q, struct context *context, const struct 
 	told = topic_freshness(&s->topics, topic, &pick->freshness, q->now_usec);
 	if (!told)
 		return -ENOMEM;
-	response = answers_find(
-			&s->answers, pick->snapshot->serial, pick->endpoint, topic->told_serial);
+	key = (struct answer_key){ .snapshot_serial = pick->snapshot->serial,
+		.told_serial = topic->told_serial,
+		.endpoint = pick->endpoint,
+		.panic = pick->panic };
+	response = answers_find(&s->answers, &key);
 	if (!response) {
 		response = render_pick(context, pick, told);
 		if (!response)
 			return -ENOMEM;
-		answers_put(&s->answers, pick->snapshot->serial, pick->endpoint, topic->told_serial,
-				response);
+		answers_put(&s->answers, &key, response);
 	}
 	return respond_with(q, MHD_HTTP_OK, response);
 }

@@ -1,13 +1,14 @@
-/* What is known of services: the list, one in full, and what a drain of it would cost. */
+/* What is known of services: the list, and one in full. */
 
 #include <microhttpd.h>
 #include <string.h>
 
 #include "api.h"
-#include "budget.h"
 #include "clock.h"
 #include "inside.h"
 #include "problem.h"
+#include "render-chain.h"
+#include "render-health.h"
 #include "render.h"
 
 #define KNOWN_MAX 100000 /* names that sources see and nobody declared */
@@ -60,6 +61,7 @@ static void render_summary(struct text *text, const struct context *context, uin
 	render_bool(text, context_is_eager(context));
 	text_add_string(text, ", \"revision\": ");
 	text_add_unsigned(text, s ? s->revision : 0);
+	render_panic(text, s && s->panic);
 	text_add_string(text, ", \"freshness\": ");
 	render_freshness(text, &freshness);
 	text_add_format(text,
@@ -68,6 +70,8 @@ static void render_summary(struct text *text, const struct context *context, uin
 			s ? s->draining_count : 0, s ? s->conflict_count : 0,
 			s ? s->weight_invalid_count : 0);
 	render_held(text, first_held(context), now_usec);
+	text_add_string(text, ", \"health\": ");
+	render_health_counts(text, s);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -205,27 +209,9 @@ static void render_policy(struct text *text, const struct service_config *c)
 			(unsigned long long) (c->guard_hold_usec / USEC_PER_MSEC),
 			(unsigned long long) (c->startup_timeout_usec / USEC_PER_MSEC));
 	render_drain_policy(text, &c->drain);
+	text_add_string(text, ", \"health\": ");
+	render_health_policy(text, &c->health);
 	text_add(text, "}", 1);
-}
-
-static void render_chain(struct text *text, const struct chain *chain)
-{
-	const char *comma = "";
-
-	text_add_string(text, ", \"chain\": [");
-	for (size_t i = 0; i < chain->stage_count; i++) {
-		const struct chain_stage *stage = &chain->stages[i];
-		enum empty_policy on_empty = stage->rules[stage->rule_count - 1].on_empty;
-
-		render_comma(text, &comma);
-		text_add_string(text, "{\"stage\": ");
-		text_add_json(text, stage->plugin->name);
-		text_add_format(text, ", \"shared\": %s, \"on_empty\": \"%s\"}",
-				i < chain->shared_count ? "true" : "false",
-				on_empty == EMPTY_FAIL ? "fail" : "pass");
-	}
-	text_add_string(text, "], \"select\": ");
-	text_add_json(text, chain->selector->plugin->name);
 }
 
 int api_service(struct request *q)
@@ -253,34 +239,10 @@ int api_service(struct request *q)
 		render_feed(&text, context_feed(context, i), q->now_usec);
 	}
 	text_add_string(&text, "]");
-	render_chain(&text, context_chain(context));
+	text_add_string(&text, ", \"chain\": ");
+	render_chain(&text, context);
+	text_add_string(&text, ", \"select\": ");
+	text_add_json(&text, context_chain(context)->selector->plugin->name);
 	text_add_string(&text, "}\n");
-	return respond_json(q, MHD_HTTP_OK, &text);
-}
-
-struct budget_query {
-	uint64_t rate;
-};
-
-static const struct field budget_fields[] = {
-	{ "rate", FIELD_COUNT, offsetof(struct budget_query, rate) },
-	{},
-};
-
-int api_budget(struct request *q)
-{
-	struct budget_query query = {};
-	struct context *context;
-	struct budget budget;
-	struct text text = {};
-	fields_given given;
-
-	if (!request_query(q, budget_fields, &query, &given))
-		return 0;
-	context = request_known_context(q);
-	if (!context)
-		return 0;
-	budget_of(&context_config(context)->drain, context_snapshot(context), query.rate, &budget);
-	budget_render(&budget, context_service(context), &text);
 	return respond_json(q, MHD_HTTP_OK, &text);
 }

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "inside.h"
 #include "problem.h"
+#include "render-cost.h"
 #include "render.h"
 
 #define TEXT_TYPE   "text/plain; charset=utf-8"
@@ -109,8 +110,10 @@ int api_status(struct request *q)
 	render_unclean(&text,
 			s->above && s->above->store_error ? s->above->store_error(s->above_userdata)
 							  : NULL);
-	text_add_format(&text, "}, \"sources\": {\"total\": %zu, \"live\": %zu}}\n",
+	text_add_format(&text, "}, \"sources\": {\"total\": %zu, \"live\": %zu}, \"prober\": ",
 			directory_source_count(s->directory), count_live_sources(s));
+	render_prober(&text, s->directory);
+	text_add_string(&text, "}\n");
 	return respond_json(q, MHD_HTTP_OK, &text);
 }
 

@@ -12,6 +12,7 @@ static const struct route routes[] = {
 	{ METHOD_GET, "/v1/services/{s}", api_service },
 	{ METHOD_GET, "/v1/services/{s}/explain", api_explain },
 	{ METHOD_GET, "/v1/services/{s}/budget", api_budget },
+	{ METHOD_GET, "/v1/budget", api_budgets },
 	{ METHOD_GET, "/v1/sources", api_sources },
 	{ METHOD_GET, "/v1/plugins", api_plugins },
 	{ METHOD_GET, "/v1/consumers", api_consumers },

@@ -19,6 +19,7 @@ int api_services(struct request *q);
 int api_service(struct request *q);
 int api_explain(struct request *q);
 int api_budget(struct request *q);
+int api_budgets(struct request *q);
 int api_sources(struct request *q);
 int api_plugins(struct request *q);
 int api_status(struct request *q);

@@ -44,12 +44,10 @@ void budget_of(const struct drain_config *drain, const struct snapshot *snapshot
 		ret->picks++;
 }
 
-void budget_render(const struct budget *budget, const char *service, struct text *text)
+void budget_render(const struct budget *budget, struct text *text)
 {
 	const char *comma = "";
 
-	text_add_string(text, "{\"service\": ");
-	text_add_json(text, service);
 	text_add_string(text, ", \"windows\": [");
 	for (size_t i = 0; i < budget->count; i++) {
 		const struct budget_window *w = &budget->windows[i];
@@ -60,7 +58,7 @@ void budget_render(const struct budget *budget, const char *service, struct text
 				w->proven ? "true" : "false");
 	}
 	text_add_format(text,
-			"], \"worst_case_ms\": %llu, \"assumed_ms\": %llu, \"stale_picks\": {\"rate_per_s\": %llu, \"share\": %.4g, \"worst_case\": %llu}}\n",
+			"], \"worst_case_ms\": %llu, \"assumed_ms\": %llu, \"stale_picks\": {\"rate_per_s\": %llu, \"share\": %.4g, \"worst_case\": %llu}",
 			(unsigned long long) (budget->worst_usec / USEC_PER_MSEC),
 			(unsigned long long) (budget->assumed_usec / USEC_PER_MSEC),
 			(unsigned long long) budget->rate_per_s, budget->share,

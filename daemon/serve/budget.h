@@ -31,4 +31,5 @@ struct budget {
 /* snapshot NULL: nothing is known; then one endpoint gets every pick. */
 void budget_of(const struct drain_config *drain, const struct snapshot *snapshot,
 		uint64_t rate_per_s, struct budget *ret);
-void budget_render(const struct budget *budget, const char *service, struct text *text);
+/* ", \"windows\": [...], ...": what stands between a service's name and the end. */
+void budget_render(const struct budget *budget, struct text *text);

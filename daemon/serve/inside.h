@@ -49,7 +49,7 @@ struct server {
 
 	uint64_t picks[PICK_FILTERED + 1]; /* by result */
 	struct reports_told reports;
-	uint64_t requests[6];              /* by the first digit of the status */
+	uint64_t requests[6]; /* by the first digit of the status */
 };
 
 /* "starting", "ready", ...; "ready" when nobody is above. */

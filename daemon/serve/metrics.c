@@ -1,6 +1,8 @@
 /* GET /metrics: Prometheus' text format. The number of series is bounded by the number of services,
  * and that by METRICS_SERVICES_MAX; nothing has an endpoint or a consumer as a label. */
 
+#include "metrics.h"
+
 #include <microhttpd.h>
 
 #include "api.h"
@@ -8,23 +10,21 @@
 #include "inside.h"
 #include "render.h"
 
-#define METRICS_TYPE         "text/plain; version=0.0.4; charset=utf-8"
-#define METRICS_SERVICES_MAX 1000
+#define METRICS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
-static void add_head(struct text *text, const char *name, const char *type, const char *help)
+void metric_head(struct text *text, const char *name, const char *type, const char *help)
 {
 	text_add_format(text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* A label's value: quotes, backslashes and line ends are escaped, as in JSON. */
-static void add_labelled(struct text *text, const char *name, const char *label, const char *value)
+void metric_labelled(struct text *text, const char *name, const char *label, const char *value)
 {
 	text_add_format(text, "%s{%s=", name, label);
 	text_add_json(text, value);
 	text_add_string(text, "} ");
 }
 
-static void add_value(struct text *text, uint64_t value)
+void metric_value(struct text *text, uint64_t value)
 {
 	text_add_unsigned(text, value);
 	text_add(text, "\n", 1);
@@ -32,9 +32,9 @@ static void add_value(struct text *text, uint64_t value)
 
 static void add_gauge(struct text *text, const char *name, const char *help, uint64_t value)
 {
-	add_head(text, name, "gauge", help);
+	metric_head(text, name, "gauge", help);
 	text_add_format(text, "%s ", name);
-	add_value(text, value);
+	metric_value(text, value);
 }
 
 #define SOURCE_STATES (SOURCE_DENIED + 1)
@@ -42,8 +42,8 @@ static void add_gauge(struct text *text, const char *name, const char *help, uin
 static void add_states(struct text *text, const char *name, const uint64_t counts[SOURCE_STATES])
 {
 	for (unsigned i = 0; i < SOURCE_STATES; i++) {
-		add_labelled(text, name, "state", source_state_to_string((enum source_state) i));
-		add_value(text, counts[i]);
+		metric_labelled(text, name, "state", source_state_to_string((enum source_state) i));
+		metric_value(text, counts[i]);
 	}
 }
 
@@ -57,7 +57,7 @@ static void add_contexts(struct text *text, const struct server *s, uint64_t now
 		context_freshness(directory_at(s->directory, i), now_usec, &freshness);
 		counts[freshness.state]++;
 	}
-	add_head(text, "usher_contexts", "gauge",
+	metric_head(text, "usher_contexts", "gauge",
 			"Services with a context, by the state of their source.");
 	add_states(text, "usher_contexts", counts);
 }
@@ -72,7 +72,7 @@ static void add_sources(struct text *text, const struct server *s)
 		source_get_status(directory_source_at(s->directory, i), &status);
 		counts[status.state]++;
 	}
-	add_head(text, "usher_sources", "gauge", "Sources, by state.");
+	metric_head(text, "usher_sources", "gauge", "Sources, by state.");
 	add_states(text, "usher_sources", counts);
 }
 
@@ -84,14 +84,14 @@ static void add_per_service(struct text *text, const struct server *s, const cha
 {
 	size_t count = directory_count(s->directory);
 
-	add_head(text, name, "gauge", help);
+	metric_head(text, name, "gauge", help);
 	for (size_t i = 0; i < count && i < METRICS_SERVICES_MAX; i++) {
 		const struct context *context = directory_at(s->directory, i);
 		double value;
 
 		if (!say(context, now_usec, &value))
 			continue;
-		add_labelled(text, name, "service", context_service(context));
+		metric_labelled(text, name, "service", context_service(context));
 		text_add_format(text, "%.15g\n", value);
 	}
 }
@@ -125,38 +125,38 @@ static bool say_total(const struct context *context, uint64_t now_usec, double *
 
 static void add_picks(struct text *text, const struct server *s)
 {
-	add_head(text, "usher_picks_total", "counter", "Picks over the API, by result.");
+	metric_head(text, "usher_picks_total", "counter", "Picks over the API, by result.");
 	for (unsigned i = 0; i < ELEMENTS(s->picks); i++) {
-		add_labelled(text, "usher_picks_total", "result",
+		metric_labelled(text, "usher_picks_total", "result",
 				pick_result_to_string((enum pick_result) i));
-		add_value(text, s->picks[i]);
+		metric_value(text, s->picks[i]);
 	}
 }
 
 static void add_reports(struct text *text, const struct server *s)
 {
-	add_head(text, "usher_reports_total", "counter",
+	metric_head(text, "usher_reports_total", "counter",
 			"Calls that consumers have reported, by how they went.");
 	for (unsigned i = 0; i < USHER_OUTCOMES; i++) {
-		add_labelled(text, "usher_reports_total", "outcome",
+		metric_labelled(text, "usher_reports_total", "outcome",
 				usher_outcome_to_string((enum usher_outcome) i));
-		add_value(text, s->reports.calls[i]);
+		metric_value(text, s->reports.calls[i]);
 	}
-	add_head(text, "usher_reports_unknown_total", "counter",
+	metric_head(text, "usher_reports_unknown_total", "counter",
 			"Of those, calls to endpoints that usherd does not know (any more).");
 	text_add_string(text, "usher_reports_unknown_total ");
-	add_value(text, s->reports.unknown);
+	metric_value(text, s->reports.unknown);
 }
 
 static void add_requests(struct text *text, const struct server *s)
 {
 	static const char *const classes[] = { "0xx", "1xx", "2xx", "3xx", "4xx", "5xx" };
 
-	add_head(text, "usher_api_requests_total", "counter",
+	metric_head(text, "usher_api_requests_total", "counter",
 			"Calls of the API, by class of status.");
 	for (unsigned i = 2; i < ELEMENTS(s->requests); i++) {
-		add_labelled(text, "usher_api_requests_total", "status", classes[i]);
-		add_value(text, s->requests[i]);
+		metric_labelled(text, "usher_api_requests_total", "status", classes[i]);
+		metric_value(text, s->requests[i]);
 	}
 }
 
@@ -166,21 +166,21 @@ static void add_drains(struct text *text, const struct server *s)
 
 	for (size_t i = 0; i < rollout_count(s->rollout); i++)
 		counts[rollout_at(s->rollout, i)->state]++;
-	add_head(text, "usher_drains", "gauge", "Drains and restores on record, by state.");
+	metric_head(text, "usher_drains", "gauge", "Drains and restores on record, by state.");
 	for (unsigned i = 0; i < ELEMENTS(counts); i++) {
-		add_labelled(text, "usher_drains", "state",
+		metric_labelled(text, "usher_drains", "state",
 				drain_state_to_string((enum drain_state) i));
-		add_value(text, counts[i]);
+		metric_value(text, counts[i]);
 	}
 }
 
 static void add_consumers(struct text *text, const struct server *s)
 {
-	add_head(text, "usher_consumers", "gauge", "Connected processes, by door.");
+	metric_head(text, "usher_consumers", "gauge", "Connected processes, by door.");
 	for (unsigned i = 0; i < DOOR_MAX; i++) {
-		add_labelled(text, "usher_consumers", "door",
+		metric_labelled(text, "usher_consumers", "door",
 				server_door_to_string((enum server_door) i));
-		add_value(text, consumers_count(s->consumers, (enum server_door) i));
+		metric_value(text, consumers_count(s->consumers, (enum server_door) i));
 	}
 	add_gauge(text, "usher_streams", "Open watches of services and drains.", s->streams.count);
 }
@@ -192,7 +192,7 @@ int api_metrics(struct request *q)
 
 	if (!request_no_query(q))
 		return 0;
-	add_head(&text, "usher_build_info", "gauge", "The running version.");
+	metric_head(&text, "usher_build_info", "gauge", "The running version.");
 	text_add_string(&text, "usher_build_info{version=\"" USHER_VERSION "\"} 1\n");
 	add_gauge(&text, "usher_revision", "The highest revision published.",
 			directory_revision(s->directory));
@@ -204,6 +204,9 @@ int api_metrics(struct request *q)
 			say_total, q->now_usec);
 	add_per_service(&text, s, "usher_service_chosen", "Endpoints that a pick may return.",
 			say_chosen, q->now_usec);
+	metrics_health(&text, s);
+	metrics_prober(&text, s);
+	metrics_stages(&text, s);
 	add_picks(&text, s);
 	add_reports(&text, s);
 	add_requests(&text, s);

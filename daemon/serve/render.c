@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "render-health.h"
 
 void render_bool(struct text *text, bool value)
 {
@@ -116,6 +117,7 @@ void render_endpoint(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i)
 {
 	render_open(text, context, snapshot, i);
+	render_health(text, snapshot, i);
 	text_add(text, "}", 1);
 }
 
@@ -132,12 +134,13 @@ static const char *left_out_by(
 }
 
 void render_endpoint_judged(struct text *text, struct context *context,
-		const struct snapshot *snapshot, uint32_t i, bool drained)
+		const struct snapshot *snapshot, uint32_t i, bool drained, uint64_t now_usec)
 {
 	const struct snapshot_entry *entry = &snapshot->entries[i];
 	char reason[160];
 
 	render_open(text, context, snapshot, i);
+	render_health_detail(text, context, snapshot, i, now_usec);
 	text_add_string(text, ", \"chosen\": ");
 	render_bool(text, entry->chosen);
 	if (!entry->chosen) {

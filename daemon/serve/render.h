@@ -14,9 +14,9 @@ void render_age(struct text *text, uint64_t age_usec);
 /* One endpoint of the snapshot. */
 void render_endpoint(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i);
-/* The same, with "chosen" and "left_out". */
+/* The same, with "chosen" and "left_out", and all that is known of its health now. */
 void render_endpoint_judged(struct text *text, struct context *context,
-		const struct snapshot *snapshot, uint32_t i, bool drained);
+		const struct snapshot *snapshot, uint32_t i, bool drained, uint64_t now_usec);
 /* A record, as it is on disk. */
 void render_drain(struct text *text, const struct drain_record *record);
 void render_bool(struct text *text, bool value);

@@ -70,14 +70,18 @@ def daemon(tmp_path):
             "chain": [{"ready": {}}, {"zone": {"prefer": "east", "on_empty": "pass"}}],
             "drain": {"propagation": {"registry": "1s", "consumer_refresh": "0s", "consumer_cache": "0s", "margin": "0s"},
                       "in_flight": {"timeout": "1s", "quiet": "0s"}},
-        }, "search": {"sources": ["files"], "startup_timeout": "1s"}},
+        }, "search": {"sources": ["files"], "startup_timeout": "1s"},
+           "shop": {"sources": ["files"],
+                    "health": {"tcp": {}, "interval": "100ms", "on_all_down": "panic", "outlier": {"enabled": True}},
+                    "chain": ["health", {"label": [{"when": {"header.X-Beta": "present"}, "match": "track=canary", "on_empty": "next"},
+                                                   {"when": {"key": "absent"}, "match": "!missing"}]}]}},
         "defaults": {"sources": ["files"], "lazy": {"allow": False}},
     })
     d.write_endpoints({
         "catalog": [endpoint("catalog-a", 8081, zone="east", weight=2, metadata={"API_VERSION": "1.0"}),
                     endpoint("catalog-b", 8082, zone="west"),
                     endpoint("catalog-c", 8083, zone="east", ready=False)],
-        "search": [], "orders": [endpoint("orders-a", 8090)]})
+        "search": [], "shop": [endpoint("shop-a", 1), endpoint("shop-b", 1)], "orders": [endpoint("orders-a", 8090)]})
     d.start()
     yield d
     d.stop()
@@ -112,6 +116,13 @@ def test_the_document_is_whole():
     ("explain", "/v1/services/search/explain"),
     ("budget", "/v1/services/catalog/budget"),
     ("budget", "/v1/services/catalog/budget?rate=200"),
+    ("budget", "/v1/services/shop/budget?endpoints=5000"),
+    ("budget", "/v1/services/shop/budget?endpoints=100001"),
+    ("budgets", "/v1/budget"),
+    ("getService", "/v1/services/shop"),
+    ("listEndpoints", "/v1/services/shop/endpoints"),
+    ("listEndpoints", "/v1/services/shop/endpoints?all=true"),
+    ("explain", "/v1/services/shop/explain?header=X-Beta:1"),
     ("listConsumers", "/v1/consumers"),
     ("listSources", "/v1/sources"),
     ("listPlugins", "/v1/plugins"),
@@ -137,7 +148,7 @@ def test_what_a_service_shows_is_what_its_file_says(daemon):
     assert {e["id"]: e.get("left_out", {}).get("stage") for e in everything} == {
         "catalog-a": None, "catalog-b": "zone", "catalog-c": "ready"}
     services = check(daemon.call("GET", "/v1/services"), "listServices")
-    assert [s["service"] for s in services["services"]] == ["catalog", "search"]
+    assert [s["service"] for s in services["services"]] == ["catalog", "search", "shop"]
     assert services["known"] == ["orders"]
     # Empty on purpose is an answer, and no failure.
     assert check(daemon.call("GET", "/v1/services/search/endpoints"), "listEndpoints")["endpoints"] == []
@@ -152,6 +163,43 @@ def test_picks_answer_as_documented(daemon):
     for body in ("[]", "{", {"hnit": "x"}, {"hint": 3}, {"exclude": "a"}, "x" * 70000,
                  {"headers": {"a b": "c"}}, {"headers": ["a"]}, {"headers": {"a": 1}}, {"headers": {"a": "b", "A": "b"}}):
         assert check(daemon.pick(body=body), "pick")["code"] in ("bad_request", "too_large")
+
+
+def test_what_is_observed_answers_as_documented(daemon):
+    """Nobody listens at port 1."""
+    def all_down():
+        listed = check(daemon.call("GET", "/v1/services/shop/endpoints?all=true"), "listEndpoints")
+        return listed if {e["health"]["state"] for e in listed["endpoints"]} == {"down"} else None
+
+    listed = wait_until("both are down", all_down)
+    assert listed["panic"] is True
+    health = listed["endpoints"][0]["health"]
+    assert health["reason"] == "refused" and health["error"] and health["bad"] > 0 and health["good"] == 0
+    assert check(daemon.pick("shop"), "pick")["panic"] is True
+    brief = check(daemon.call("GET", "/v1/services/shop/endpoints"), "listEndpoints")
+    assert [e["health"] for e in brief["endpoints"]] == [{"state": "down"}] * 2 and brief["panic"] is True
+    explained = check(daemon.call("GET", "/v1/services/shop/explain?header=x-beta:1"), "explain")
+    assert explained["panic"] is True
+    assert [(s["stage"], s["rules"], s["on_empty"]) for s in explained["stages"]] == [
+        ("admin", 0, None), ("health", 1, None), ("label", 2, "next")]
+    service = check(daemon.call("GET", "/v1/services/shop"), "getService")
+    assert service["health"] == {"unknown": 0, "up": 0, "degraded": 0, "down": 2, "ejected": 0}
+    assert service["policy"]["health"]["check"]["kind"] == "tcp"
+    assert service["chain"][1]["rules"] == [{"on_empty": "next", "when": {"header.X-Beta": "present"}},
+                                            {"on_empty": "pass", "when": {"key": "absent"}}]
+    line = DOCUMENT["components"]["schemas"]["WatchLine"]
+    with daemon.watch("shop") as watch:
+        first = watch.next()
+        validate(line, first)
+        assert first["panic"] is True
+    budget = check(daemon.call("GET", "/v1/services/shop/budget?endpoints=5000"), "budget")["checks"]
+    assert budget["estimate"]["endpoints"] == 5000 and budget["estimate"]["probes_per_s"] == 50000
+    assert budget["measured"]["endpoints"] == 2 and budget["measured"]["probes"] > 0
+    total = check(daemon.call("GET", "/v1/budget"), "budgets")
+    assert [s["service"] for s in total["services"]] == ["shop"]
+    assert total["total"]["measured"]["probes"] >= budget["measured"]["probes"]
+    assert total["prober"]["targets"] == 2 and total["prober"]["max_rate_per_s"] is None
+    assert check(daemon.call("GET", "/v1/status"), "status")["prober"]["probes"] > 0
 
 
 def test_acks_and_reports_answer_as_documented(daemon):
