@@ -59,7 +59,7 @@ struct ctl_options {
 	bool wait;
 	uint64_t wait_timeout_usec; /* 0: none */
 	const char *timeout, *reason, *order;
-	const char *rate;
+	const char *rate, *endpoints;
 	const char *revision;
 };
 

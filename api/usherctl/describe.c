@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "directory-answer.h"
+#include "health-view.h"
 #include "human.h"
 #include "kinds.h"
 #include "record-view.h"
@@ -81,20 +82,74 @@ static int describe_feeds(const struct ctl *ctl, const json_t *feeds)
 	return r;
 }
 
+static void describe_rule(const json_t *rule, size_t number)
+{
+	json_t *when = json_object_get(rule, "when");
+	char text[2 * USHER_TEXT_MAX];
+	const char *name, *and = "when ";
+	json_t *value;
+	int used;
+
+	used = snprintf(text, sizeof(text), "     rule %zu: ", number);
+	json_object_foreach(when, name, value) {
+		used += snprintf(text + used, sizeof(text) - (size_t) used, "%s%.100s is %.100s",
+				and, name, json_string_value(value));
+		if (used > (int) sizeof(text) - 300)
+			break;
+		and = " and ";
+	}
+	(void) snprintf(text + used, sizeof(text) - (size_t) used, "%s; when empty, %s",
+			json_is_object(when) ? "" : "always", field_text(rule, "on_empty"));
+	(void) printf("  %s\n", human_printable(text));
+}
+
+/* "left nobody 12 times (pass 12)" */
+static void add_emptied(const json_t *stage, char *text, size_t size)
+{
+	static const char *const words[] = { "pass", "fail", "next" };
+	const json_t *emptied = json_object_get(stage, "emptied");
+	const char *before = "; left nobody: ";
+
+	for (size_t i = 0; i < ELEMENTS(words); i++) {
+		uint64_t count = field_number(emptied, words[i]);
+		size_t used = strlen(text);
+
+		if (count == 0)
+			continue;
+		(void) snprintf(text + used, size - used, "%s%s %" PRIu64 " times", before,
+				words[i], count);
+		before = ", ";
+	}
+	if (field_number(stage, "faults") > 0)
+		(void) snprintf(text + strlen(text), size - strlen(text),
+				"; answered nonsense %" PRIu64 " times",
+				field_number(stage, "faults"));
+}
+
+static void describe_stage(const json_t *stage, size_t number)
+{
+	const json_t *rules = json_object_get(stage, "rules");
+	bool plain = json_array_size(rules) <= 1 &&
+			!json_is_object(json_object_get(json_array_get(rules, 0), "when"));
+	char text[USHER_TEXT_MAX];
+
+	(void) snprintf(text, sizeof(text), "%zu. %s: %s%s%s%s", number, field_text(stage, "stage"),
+			plain ? "when empty, " : "", plain ? field_text(stage, "on_empty") : "",
+			plain ? "; " : "",
+			json_is_true(json_object_get(stage, "shared"))
+					? "the same for every request"
+					: "for each request");
+	add_emptied(stage, text, sizeof(text));
+	(void) printf("  %s\n", human_printable(text));
+	for (size_t i = 0; !plain && i < json_array_size(rules); i++)
+		describe_rule(json_array_get(rules, i), i + 1);
+}
+
 static void describe_chain(const json_t *chain)
 {
 	section_field(0, "Chain", "%s", json_array_size(chain) > 0 ? "" : "none");
-	for (size_t i = 0; i < json_array_size(chain); i++) {
-		const json_t *stage = json_array_get(chain, i);
-		char text[USHER_TEXT_MAX];
-
-		(void) snprintf(text, sizeof(text), "%zu. %s: when empty, %s; %s", i + 1,
-				field_text(stage, "stage"), field_text(stage, "on_empty"),
-				json_is_true(json_object_get(stage, "shared"))
-						? "the same for every request"
-						: "for each request");
-		(void) printf("  %s\n", human_printable(text));
-	}
+	for (size_t i = 0; i < json_array_size(chain); i++)
+		describe_stage(json_array_get(chain, i), i + 1);
 }
 
 static int describe_service(struct ctl *ctl, const char *name)
@@ -102,6 +157,7 @@ static int describe_service(struct ctl *ctl, const char *name)
 	autofree char *path = ctl_path_add(
 			ctl_path("/v1/services/%s", name), "max_age", ctl->options.max_age);
 	cleanup(json_decrefp) json_t *answer = NULL;
+	char health[HEALTH_TEXT_MAX];
 	const json_t *endpoints;
 	int r;
 
@@ -119,6 +175,12 @@ static int describe_service(struct ctl *ctl, const char *name)
 	section_field(0, "Endpoints", "%" PRIu64 " chosen of %" PRIu64 ", %" PRIu64 " draining",
 			field_number(endpoints, "chosen"), field_number(endpoints, "total"),
 			field_number(endpoints, "draining"));
+	if (json_is_object(json_object_get(answer, "health")))
+		section_field(0, "Health", "%s",
+				health_counts(json_object_get(answer, "health"), health));
+	if (json_is_true(json_object_get(answer, "panic")))
+		section_field(0, "Panic",
+				"too few endpoints are well, so those that are not are used, too");
 	if (field_number(answer, "conflicts") > 0)
 		section_field(0, "Conflicts", "%" PRIu64 " endpoints on which sources disagree",
 				field_number(answer, "conflicts"));
@@ -132,6 +194,21 @@ static int describe_service(struct ctl *ctl, const char *name)
 	if (json_object_get(answer, "policy"))
 		section_value(0, "policy", json_object_get(answer, "policy"));
 	return r;
+}
+
+static void describe_weight(const json_t *endpoint)
+{
+	const json_t *ramp = json_object_get(endpoint, "ramp");
+	char part[64] = "";
+
+	if (json_is_number(ramp))
+		(void) snprintf(part, sizeof(part), ", of which it is given %.0f%% for now",
+				json_number_value(ramp) * 100);
+	section_field(0, "Weight", "%" PRIu64 "%s%s", field_number(endpoint, "weight"),
+			json_is_true(json_object_get(endpoint, "weight_invalid"))
+					? " (what the registry says is no weight)"
+					: "",
+			part);
 }
 
 static int describe_endpoint(struct ctl *ctl, char *name)
@@ -158,14 +235,12 @@ static int describe_endpoint(struct ctl *ctl, char *name)
 	section_field(0, "Address", "%s", endpoint_authority(endpoint, authority));
 	section_value(0, "secure", json_object_get(endpoint, "secure"));
 	section_field(0, "Zone", "%s", field_text(endpoint, "zone"));
-	section_field(0, "Weight", "%" PRIu64 "%s", field_number(endpoint, "weight"),
-			json_is_true(json_object_get(endpoint, "weight_invalid"))
-					? " (what the registry says is no weight)"
-					: "");
+	describe_weight(endpoint);
 	section_state(ctl, 0, "State", endpoint_state(endpoint, state));
 	if (json_is_object(left_out))
 		section_field(0, "Left out", "%s: %s", field_text(left_out, "stage"),
 				field_text(left_out, "reason"));
+	health_describe(ctl, json_object_get(endpoint, "health"));
 	section_field(0, "Source", "%s%s", field_text(endpoint, "source"),
 			json_is_true(json_object_get(endpoint, "conflict")) ? " (sources disagree)"
 									    : "");

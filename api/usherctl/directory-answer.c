@@ -37,13 +37,14 @@ const char *endpoint_authority(const json_t *endpoint, char *ret)
 const char *summary_state(const json_t *summary, char *ret)
 {
 	const json_t *held = json_object_get(summary, "held");
+	const char *panic = json_is_true(json_object_get(summary, "panic")) ? ", in panic" : "";
 	const char *state = field_text(json_object_get(summary, "freshness"), "state");
 
 	if (json_is_object(held))
-		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s, holding %" PRIu64 " back", state,
-				field_number(held, "removed"));
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s, holding %" PRIu64 " back%s", state,
+				field_number(held, "removed"), panic);
 	else
-		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s", state);
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "%s%s", state, panic);
 	return ret;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "directory-answer.h"
+#include "health-view.h"
 #include "human.h"
 #include "kinds.h"
 #include "output.h"
@@ -129,13 +130,38 @@ static int get_list(struct ctl *ctl, const struct kind *kind, struct names *name
 static const struct column endpoint_columns[] = { { "SERVICE" }, { "ENDPOINT" }, { "ADDRESS" },
 	{ "ZONE" }, { "WEIGHT", .right = true }, { "STATE" }, { "SOURCE", .wide = true },
 	{ "UID", .wide = true }, { "SECURE", .wide = true }, { "READY", .wide = true },
-	{ "SERVING", .wide = true }, { "TERMINATING", .wide = true }, { "WHY", .wide = true }, {} };
+	{ "SERVING", .wide = true }, { "TERMINATING", .wide = true }, { "HEALTH", .wide = true },
+	{ "CHECKED", .right = true, .wide = true }, { "LAST ERROR", .wide = true },
+	{ "WHY", .wide = true }, {} };
 
 static void cell_of_condition(
 		struct table *table, size_t column, const json_t *endpoint, const char *name)
 {
 	cell_of_value(table, column,
 			json_object_get(json_object_get(endpoint, "conditions"), name));
+}
+
+static void cells_of_health(struct table *table, size_t column, const json_t *health)
+{
+	char text[HEALTH_TEXT_MAX], age[HUMAN_TEXT_MAX];
+
+	table_cell(table, column, "%s", health_brief(health, text));
+	table_tint(table, column, tint_of(field_text(health, "state")));
+	table_cell(table, column + 1, "%s", human_age(field_msec(health, "age_ms"), age));
+	if (*health_error(health, text))
+		table_cell(table, column + 2, "%s", text);
+}
+
+/* Its own, with a mark where it is none; and the part of it that counts for now. */
+static void cell_of_weight(struct table *table, size_t column, const json_t *endpoint)
+{
+	const json_t *ramp = json_object_get(endpoint, "ramp");
+	char part[32] = "";
+
+	if (json_is_number(ramp))
+		(void) snprintf(part, sizeof(part), " at %.0f%%", json_number_value(ramp) * 100);
+	table_cell(table, column, "%" PRIu64 "%s%s", field_number(endpoint, "weight"),
+			json_is_true(json_object_get(endpoint, "weight_invalid")) ? "!" : "", part);
 }
 
 static void table_add_endpoint(
@@ -151,8 +177,7 @@ static void table_add_endpoint(
 	table_cell(table, at, "%s", field_text(endpoint, "id"));
 	table_cell(table, at + 1, "%s", endpoint_authority(endpoint, authority));
 	table_cell(table, at + 2, "%s", field_text(endpoint, "zone"));
-	table_cell(table, at + 3, "%" PRIu64 "%s", field_number(endpoint, "weight"),
-			json_is_true(json_object_get(endpoint, "weight_invalid")) ? "!" : "");
+	cell_of_weight(table, at + 3, endpoint);
 	table_cell(table, at + 4, "%s%s", endpoint_state(endpoint, state),
 			json_is_true(json_object_get(endpoint, "conflict")) ? ", sources disagree"
 									    : "");
@@ -163,7 +188,8 @@ static void table_add_endpoint(
 	cell_of_condition(table, at + 8, endpoint, "ready");
 	cell_of_condition(table, at + 9, endpoint, "serving");
 	cell_of_condition(table, at + 10, endpoint, "terminating");
-	table_cell(table, at + 11, "%s",
+	cells_of_health(table, at + 11, json_object_get(endpoint, "health"));
+	table_cell(table, at + 14, "%s",
 			field_text(json_object_get(endpoint, "left_out"), "reason"));
 }
 

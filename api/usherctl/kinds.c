@@ -7,19 +7,20 @@
 #include <string.h>
 
 #include "directory-answer.h"
+#include "health-view.h"
 #include "human.h"
 
 static const struct column service_columns[] = { { "SERVICE" }, { "STATE" },
 	{ "AGE", .right = true }, { "ENDPOINTS", .right = true }, { "REVISION", .right = true },
 	{ "MAX-AGE", .right = true, .wide = true }, { "SOURCE", .wide = true },
 	{ "DRAINING", .right = true, .wide = true }, { "CONFLICTS", .right = true, .wide = true },
-	{ "DECLARED", .wide = true }, {} };
+	{ "DECLARED", .wide = true }, { "HEALTH", .wide = true }, {} };
 
 void table_add_service(struct table *table, const json_t *service)
 {
 	const json_t *freshness = json_object_get(service, "freshness");
 	const json_t *endpoints = json_object_get(service, "endpoints");
-	char state[ENDPOINT_STATE_MAX], age[HUMAN_TEXT_MAX];
+	char state[ENDPOINT_STATE_MAX], age[HUMAN_TEXT_MAX], health[HEALTH_TEXT_MAX];
 
 	table_row(table);
 	table_cell(table, 0, "%s", field_text(service, "service"));
@@ -34,6 +35,7 @@ void table_add_service(struct table *table, const json_t *service)
 	table_cell(table, 7, "%" PRIu64, field_number(endpoints, "draining"));
 	table_cell(table, 8, "%" PRIu64, field_number(service, "conflicts"));
 	table_cell(table, 9, "%s", json_is_true(json_object_get(service, "eager")) ? "yes" : "no");
+	table_cell(table, 10, "%s", health_counts(json_object_get(service, "health"), health));
 }
 
 static const struct column source_columns[] = { { "SOURCE" }, { "PLUGIN" }, { "STATE" },

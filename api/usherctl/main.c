@@ -167,6 +167,9 @@ static int set_option(struct ctl *ctl, enum option_id id, const char *text)
 	case OPTION_RATE:
 		options->rate = text;
 		return check_number(ctl, id, text);
+	case OPTION_ENDPOINTS:
+		options->endpoints = text;
+		return check_number(ctl, id, text);
 	case OPTION_REVISION:
 		options->revision = text;
 		return check_number(ctl, id, text);

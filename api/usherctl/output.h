@@ -22,7 +22,7 @@ enum tint tint_of(const char *word);
 const char *tint_on(const struct ctl *ctl, enum tint tint);
 const char *tint_off(const struct ctl *ctl, enum tint tint);
 
-#define TABLE_COLUMNS_MAX 16
+#define TABLE_COLUMNS_MAX 20
 
 struct column {
 	const char *name;

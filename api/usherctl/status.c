@@ -8,6 +8,19 @@
 #include "output.h"
 #include "verbs.h"
 
+static void status_probes(const json_t *prober)
+{
+	double stretch = json_number_value(json_object_get(prober, "stretch"));
+
+	if (field_number(prober, "targets") == 0)
+		return;
+	section_field(0, "Checks", "%" PRIu64 " endpoints, %.4g probes per second%s",
+			field_number(prober, "targets"),
+			json_number_value(json_object_get(prober, "rate_per_s")),
+			stretch > 1 ? ", intervals stretched by prober.max_rate: see usherctl budget"
+				    : "");
+}
+
 static void status_print(const struct ctl *ctl, const json_t *status)
 {
 	const json_t *node = json_object_get(status, "node"),
@@ -34,6 +47,7 @@ static void status_print(const struct ctl *ctl, const json_t *status)
 			field_number(sources, "total"));
 	section_field(0, "Drains", "%" PRIu64 " running",
 			field_number(json_object_get(status, "drains"), "running"));
+	status_probes(json_object_get(status, "prober"));
 	section_field(0, "Configuration", "%s, loaded %s", field_text(config, "path"),
 			field_text(config, "loaded_at"));
 	if (config_error)

@@ -40,6 +40,8 @@ const struct option_info option_infos[OPTION_IDS] = {
 			orders },
 	[OPTION_RATE] = { "rate", 0, "PER_SECOND",
 			"Requests per second, for the stale picks to expect.", NULL },
+	[OPTION_ENDPOINTS] = { "endpoints", 0, "N",
+			"For so many endpoints, what their checks would cost.", NULL },
 	[OPTION_REVISION] = { "revision", 0, "N",
 			"Go on from this revision, where the daemon still knows it.", NULL },
 };
@@ -94,10 +96,12 @@ const struct verb verbs[] = {
 	{ "cancel", "cancel DRAIN-ID|SERVICE/ENDPOINT " WAIT_USAGE, "Stop a drain and go back",
 			"With --wait, 0 says that the endpoint is back in service.", WAITING,
 			ARGUMENT_DRAIN, 1, 1, verb_cancel },
-	{ "budget", "budget SERVICE [--rate PER_SECOND]",
-			"How long a stopped endpoint may still be chosen, at worst",
-			"Adds the declared windows up before anyone starts, and tells what is proven from what is assumed.",
-			O(RATE), ARGUMENT_SERVICE, 1, 1, verb_budget },
+	{ "budget", "budget [SERVICE [--rate PER_SECOND] [--endpoints N]]",
+			"How long a stopped endpoint may still be chosen, at worst; what checks cost",
+			"Adds the declared windows up before anyone starts, and tells what is proven from what is assumed;\n"
+			"with what the service's checks cost, estimated before the first of them, then measured.\n"
+			"Without SERVICE: what all checks of this node cost, and how the prober keeps up.",
+			O(RATE) | O(ENDPOINTS), ARGUMENT_SERVICE, 0, 1, verb_budget },
 	{ "top", "top", "A live table of the services",
 			"Refreshed each second, until q or Ctrl-C; off a terminal, one frame.", 0,
 			ARGUMENT_NONE, 0, 0, verb_top },

@@ -39,7 +39,8 @@ static void print_time(void)
 static void print_endpoints(const struct ctl *ctl, const json_t *list, char mark)
 {
 	for (size_t i = 0; i < json_array_size(list); i++) {
-		const json_t *endpoint = json_array_get(list, i);
+		const json_t *endpoint = json_array_get(list, i),
+			     *health = json_object_get(endpoint, "health");
 		char state[ENDPOINT_STATE_MAX], authority[USHER_AUTHORITY_MAX],
 				line[2048 + USHER_AUTHORITY_MAX];
 
@@ -47,8 +48,9 @@ static void print_endpoints(const struct ctl *ctl, const json_t *list, char mark
 		(void) snprintf(line, sizeof(line), "%c %s  %s  weight %" PRIu64, mark,
 				field_text(endpoint, "id"), endpoint_authority(endpoint, authority),
 				field_number(endpoint, "weight"));
-		(void) printf("          %s  %s%s%s\n", human_printable(line),
-				tint_on(ctl, tint_of(state)), state, tint_off(ctl, tint_of(state)));
+		(void) printf("          %s  %s%s%s%s%s\n", human_printable(line),
+				tint_on(ctl, tint_of(state)), state, tint_off(ctl, tint_of(state)),
+				health ? ", " : "", health ? field_text(health, "state") : "");
 	}
 }
 
@@ -80,6 +82,8 @@ static void print_line(const struct watch *w, const json_t *line, const char *ty
 				answered ? human_age(field_msec(freshness, "age_ms"), age)
 					 : "never answered",
 				answered ? " old" : "");
+	if (json_is_true(json_object_get(line, "panic")))
+		(void) printf("  in panic");
 	if (strcmp(type, "snapshot") == 0)
 		(void) printf("  %zu endpoints",
 				json_array_size(json_object_get(line, "endpoints")));

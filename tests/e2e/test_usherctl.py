@@ -171,7 +171,7 @@ def test_get_services(ctl):
 
 def test_get_services_wide_adds_columns(ctl):
     assert ctl.table("get", "services", "-o", "wide")[0] == [
-        "SERVICE", "STATE", "AGE", "ENDPOINTS", "REVISION", "MAX-AGE", "SOURCE", "DRAINING", "CONFLICTS", "DECLARED",
+        "SERVICE", "STATE", "AGE", "ENDPOINTS", "REVISION", "MAX-AGE", "SOURCE", "DRAINING", "CONFLICTS", "DECLARED", "HEALTH",
     ]
 
 
@@ -374,6 +374,156 @@ def test_check_runs_usherd(ctl):
         (folder / "usherd").write_text(f'#!/bin/sh\necho "$@" >&2\nexit {code}\n')
         (folder / "usherd").chmod(0o755)
         assert ctl("check", "usher.yaml", code=expected, PATH=f"{folder}:/usr/bin:/bin").stderr == "--check usher.yaml\n"
+
+
+# ---- health ----
+
+
+DOWN = {"state": "down", "since_ms": 12034, "age_ms": 512, "took_ms": 1.204, "reason": "status", "error": "HTTP 503, expected 200",
+        "error_age_ms": 512, "good": 0, "bad": 12}
+EJECTED = {"state": "ejected", "since_ms": 3000, "age_ms": 200, "took_ms": 0.4, "reason": "ok", "error": None, "error_age_ms": None, "good": 40,
+           "bad": 0, "flapping": True, "ejected_ms": 27000, "ejections": 2}
+
+
+def observed(ctl):
+    endpoints = [{**shop.ALL[0], "health": EJECTED, "ramp": 0.25}, {**shop.ALL[1], "health": DOWN},
+                 {**shop.ALL[2], "health": {"state": "unknown", "since_ms": 5, "age_ms": None, "took_ms": None, "reason": None, "error": None,
+                                            "error_age_ms": None, "good": 0, "bad": 0}}]
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints",
+                  {"service": "catalog", "revision": 118, "panic": True, "freshness": shop.freshness(), "endpoints": endpoints})
+
+
+def test_get_endpoints_wide_tells_what_was_observed(ctl):
+    observed(ctl)
+    rows = ctl.table("get", "endpoints", "catalog", "-o", "wide")
+    first = rows[0].index("HEALTH")
+    assert rows[0][first:] == ["HEALTH", "CHECKED", "LAST ERROR", "WHY"]
+    assert [row[first:first + 3] for row in rows[1:]] == [
+        ["ejected for another 27s, flapping", "1s", "-"], ["down for 13s", "1s", "HTTP 503, expected 200, 1s ago"], ["unknown for 1s", "-", "-"]]
+    assert rows[1][3] == "2 at 25%"
+    assert "HEALTH" not in ctl("get", "endpoints", "catalog").stdout
+
+
+def test_describe_endpoint_tells_its_health_with_the_last_error_in_words(ctl):
+    observed(ctl)
+    text = ctl("describe", "endpoint", "catalog/catalog-b").stdout
+    assert re.search(r"^Health: +down for 13s$", text, re.M)
+    assert re.search(r"^  Last check: +1s ago, took 1.2 ms: status$", text, re.M)
+    assert re.search(r"^  In a row: +12 bad$", text, re.M)
+    assert re.search(r"^  Last error: +HTTP 503, expected 200, 1s ago$", text, re.M)
+    text = ctl("describe", "endpoint", "catalog/catalog-a").stdout
+    assert re.search(r"^Health: +ejected for another 27s, flapping$", text, re.M)
+    assert re.search(r"^  Ejections in a row: +2$", text, re.M)
+    assert re.search(r"^  Last error: +none$", text, re.M)
+    assert re.search(r"^Weight: +2, of which it is given 25% for now$", text, re.M)
+    text = ctl("describe", "endpoint", "catalog/catalog-c").stdout
+    assert re.search(r"^  Last check: +none yet$", text, re.M)
+
+
+def test_describe_service_tells_its_health_and_what_its_stages_ran_into(ctl):
+    rules = [{"on_empty": "next", "when": {"header.X-Beta": "present", "key": "k"}}, {"on_empty": "fail", "when": None}]
+    emptied = {"pass": 0, "fail": 3, "next": 12}
+    chain = [{"stage": "health", "shared": True, "on_empty": "fail", "rules": [{"on_empty": "fail", "when": None}],
+              "emptied": {"pass": 0, "fail": 0, "next": 0}, "faults": 0},
+             {"stage": "version", "shared": False, "on_empty": "fail", "rules": rules, "emptied": emptied, "faults": 2}]
+    health = {"unknown": 0, "up": 3, "degraded": 0, "down": 1, "ejected": 0}
+    ctl.daemon.on("GET", "/v1/services/catalog", {**shop.DESCRIBED, "chain": chain, "health": health, "panic": True})
+    text = ctl("describe", "service", "catalog").stdout
+    assert re.search(r"^Health: +3 up, 1 down$", text, re.M)
+    assert re.search(r"^Panic: +too few endpoints are well", text, re.M)
+    assert ("  1. health: when empty, fail; the same for every request\n"
+            "  2. version: for each request; left nobody: fail 3 times, next 12 times; answered nonsense 2 times\n"
+            "       rule 1: when header.X-Beta is present and key is k; when empty, next\n"
+            "       rule 2: always; when empty, fail\n") in text
+    ctl.daemon.on("GET", "/v1/services", {"revision": 118, "services": [shop.summary("catalog", health=health, panic=True)], "known": []})
+    assert ctl.table("get", "services", "-o", "wide")[1][1] == "live, in panic"
+    assert ctl.table("get", "services", "-o", "wide")[1][-1] == "3 up, 1 down"
+
+
+def test_explain_tells_what_each_stage_did(ctl):
+    stages = [
+        {"stage": "admin", "shared": True, "in": 4, "out": 4, "on_empty": None, "rules": 0, "rule": None, "told": None, "left": []},
+        {"stage": "health", "shared": True, "in": 4, "out": 3, "on_empty": None, "rules": 1, "rule": 0, "told": None, "panic": True,
+         "left": [{"id": "catalog-b", "reason": "down: its checks fail", "health": DOWN}]},
+        {"stage": "zone", "shared": False, "in": 3, "out": 2, "on_empty": None, "rules": 1, "rule": 0, "told": "zone east bears 60%",
+         "left": [{"id": "catalog-c", "reason": "zone west is not east"}]},
+        {"stage": "version", "shared": False, "in": 2, "out": 2, "on_empty": "pass", "rules": 3, "rule": 1, "told": None, "left": []},
+        {"stage": "canary", "shared": False, "in": 2, "out": 2, "on_empty": None, "rules": 2, "rule": None, "told": None, "left": []},
+        {"stage": "hint", "shared": False, "in": 2, "out": 0, "on_empty": "fail", "rules": 1, "rule": 0, "told": None, "fault": True, "left": []},
+    ]
+    answer = {**shop.EXPLAIN, "stages": stages, "choice": None, "share": 0, "code": "filtered", "stage": "hint", "panic": True}
+    ctl.daemon.on("GET", "/v1/services/catalog/explain", answer)
+    text = ctl("explain", "catalog").stdout
+    assert re.search(r"^  admin +4 +4 +- +yes +- +-$", text, re.M)
+    assert re.search(r"^  health +4 +3 +panic +yes +catalog-b +down: its checks fail: HTTP 503, expected 200, 1s ago$", text, re.M)
+    assert re.search(r"^  zone +3 +2 +- +no +zone east bears 60%\n +catalog-c +zone west is not east$", text, re.M)
+    assert re.search(r"^  version \(rule 2 of 3\) +2 +2 +pass +no", text, re.M)
+    assert re.search(r"^  canary \(no rule applies\) +2 +2 +- +no", text, re.M)
+    assert re.search(r"^  hint +2 +0 +fault +no", text, re.M)
+    assert re.search(r"^Panic: +too few endpoints are well", text, re.M)
+    assert re.search(r"^Why none: +filtered by hint$", text, re.M)
+    assert json.loads(ctl("explain", "catalog", "-o", "json").stdout) == answer
+
+
+def test_a_pick_in_panic_is_given_with_a_warning(ctl):
+    ctl.daemon.on("POST", "/v1/services/catalog/pick",
+                  {"service": "catalog", "revision": 118, "panic": True, "freshness": shop.freshness(), "endpoint": shop.ALL[0]})
+    done = ctl("pick", "catalog")
+    assert done.stdout == "catalog-a  10.0.0.5:8080\n"
+    assert "too few endpoints of catalog are well" in done.stderr
+
+
+ESTIMATE = {"endpoints": 100, "probes_per_s": 20, "connections_per_s": 20, "bytes_per_s": 6400.5}
+MEASURED = {"endpoints": 3, "probes_per_s": 0.6, "connections_per_s": 0.6, "bytes_per_s": 180, "probes": 41, "connections": 41, "bytes": 12300}
+CHECKS = {"kind": "http", "interval_ms": 5000, "estimate": ESTIMATE, "measured": MEASURED}
+PROBER = {"max_rate_per_s": None, "threads": 1, "targets": 3, "under_way": 0, "wanted_per_s": 0.6, "rate_per_s": 0.6, "stretch": 1, "probes": 41,
+          "discarded": 0, "local": 0, "connections": 41, "bytes_sent": 1, "bytes_received": 1, "standstills": 0,
+          "late_ms": {"p50": 0.1, "p99": 1.25, "max": 3}}
+
+
+def test_budget_tells_what_checks_cost_before_and_while_they_run(ctl):
+    ctl.daemon.on("GET", "/v1/services/catalog/budget", {**shop.BUDGET, "checks": {**CHECKS, "measured": None}})
+    row = [re.split(r"  +", line) for line in ctl("budget", "catalog").stdout.splitlines()][-1]
+    assert row == ["catalog", "http", "5s", "100", "20", "20", "6400", "estimated"]
+    ctl.daemon.on("GET", "/v1/services/catalog/budget", {**shop.BUDGET, "checks": CHECKS})
+    rows = [re.split(r"  +", line) for line in ctl("budget", "catalog", "--endpoints", "100").stdout.splitlines()][-2:]
+    assert ctl.daemon.requests[-1].query == {"endpoints": "100"}
+    assert rows == [["catalog", "http", "5s", "3", "0.60", "0.60", "180", "measured"],
+                    ["catalog", "http", "5s", "100", "20", "20", "6400", "estimated"]]
+
+
+def test_budget_without_a_service_tells_what_all_checks_cost(ctl):
+    other = {"service": "orders", "kind": "tcp", "interval_ms": 1000, "estimate": ESTIMATE, "measured": None}
+    total = {"estimate": ESTIMATE, "measured": MEASURED}
+    ctl.daemon.on("GET", "/v1/budget", {"services": [{"service": "catalog", **CHECKS}, other], "total": total, "prober": PROBER})
+    text = ctl("budget").stdout
+    assert re.search(r"^catalog +http +5s +3 +0.60 +0.60 +180 +measured$", text, re.M)
+    assert re.search(r"^orders +tcp +1s +100 +20 +20 +6400 +estimated$", text, re.M)
+    assert re.search(r"^\(all\) +- +- +3 ", text, re.M)
+    assert re.search(r"^Cap: +none$", text, re.M)
+    assert re.search(r"^Begun late by: +0.10 ms at half of them, 1.25 ms at 99%, 3.00 ms at most$", text, re.M)
+    capped = {**PROBER, "max_rate_per_s": 500, "wanted_per_s": 1250, "rate_per_s": 500, "stretch": 2.5, "discarded": 2, "local": 3}
+    ctl.daemon.on("GET", "/v1/budget", {"services": [other], "total": total, "prober": capped})
+    text = ctl("budget").stdout
+    assert re.search(r"^Cap: +500 per second, and the intervals ask for 1250: each is 2.5 times as long$", text, re.M)
+    assert re.search(r"^Discarded: +2 results", text, re.M) and re.search(r"^Own faults: +3 probes", text, re.M)
+    ctl.daemon.on("GET", "/v1/budget", {"services": [], "total": total, "prober": {**PROBER, "targets": 0}})
+    done = ctl("budget")
+    assert (done.stdout, done.stderr) == ("", "No service has checks.\n")
+    assert "--rate is for one service" in ctl("budget", "--rate", "5", code=2).stderr
+
+
+def test_status_tells_how_much_is_checked(ctl):
+    ctl.daemon.on("GET", "/v1/status", {**shop.STATUS, "prober": {**PROBER, "stretch": 2}})
+    assert re.search(r"^Checks: +3 endpoints, 0.6 probes per second, intervals stretched by prober.max_rate", ctl("status").stdout, re.M)
+
+
+def test_a_watch_tells_health_and_panic(ctl):
+    channel = Channel({"type": "snapshot", "service": "catalog", "revision": 5, "panic": True, "freshness": shop.freshness(),
+                       "endpoints": [{**shop.endpoint("a"), "health": {"state": "down"}}]}, {"type": "end", "code": "removed"}, None)
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", channel)
+    text = ctl("watch", "catalog", code=5).stdout
+    assert re.search(r"in panic  1 endpoints\n +\+ a  10.0.0.5:8080  weight 1  ready, down$", text, re.M)
 
 
 # ---- drains ----
