@@ -55,30 +55,50 @@ static void wanted_read(struct wanted *w, const struct version_stage *s,
 	w->range = s->default_text ? &s->default_range : NULL;
 }
 
-static enum range_fit candidate_fits(const struct version_stage *s, const struct usher_view *view,
-		const struct range *range, uint32_t candidate)
+/* A service has many endpoints and few versions: what was found of a text holds for it again. */
+struct found {
+	size_t count;
+	struct {
+		const char *text;
+		bool fits;
+	} texts[4]; /* the first that came */
+};
+
+static bool text_fits(const char *text, const struct range *range, struct found *found)
 {
-	const char *text = usher_endpoints_metadata(view->endpoints, candidate, s->label);
 	struct version version;
 	struct fault fault;
+	bool fits;
 
-	if (!text || !version_read(text, &version, &fault))
-		return RANGE_NO;
-	return range_fits(range, &version);
+	for (size_t i = 0; i < found->count; i++)
+		if (strcmp(found->texts[i].text, text) == 0)
+			return found->texts[i].fits;
+	fits = version_read(text, &version, &fault) && range_fits(range, &version) == RANGE_YES;
+	if (found->count < sizeof(found->texts) / sizeof(found->texts[0])) {
+		found->texts[found->count].text = text;
+		found->texts[found->count++].fits = fits;
+	}
+	return fits;
 }
 
 static size_t version_filter(const void *instance, const struct usher_view *view,
 		const struct usher_request *request, uint32_t *candidates, size_t count)
 {
+	const struct version_stage *s = instance;
+	struct found found = {};
 	struct wanted w;
 	size_t kept = 0;
 
-	wanted_read(&w, instance, request);
+	wanted_read(&w, s, request);
 	if (!w.range)
 		return 0;
-	for (size_t i = 0; i < count; i++)
-		if (candidate_fits(instance, view, w.range, candidates[i]) == RANGE_YES)
+	for (size_t i = 0; i < count; i++) {
+		const char *text =
+				usher_endpoints_metadata(view->endpoints, candidates[i], s->label);
+
+		if (text && text_fits(text, w.range, &found))
 			candidates[kept++] = candidates[i];
+	}
 	return kept;
 }
 
