@@ -53,7 +53,7 @@ static const char *const condition_words[] = {
 	[CONDITION_STICKY] = "sticky",
 	[CONDITION_KEY] = "key",
 	[CONDITION_CONSUMER] = "consumer",
-	[CONDITION_HEADER] = HEADER "NAME",
+	[CONDITION_HEADER] = "header.NAME",
 	NULL,
 };
 

@@ -204,17 +204,17 @@ void chain_tell(const struct chain *c, size_t stage, const struct chain_step *st
 	ret[size - 1] = '\0';
 }
 
-void chain_explain(const struct chain *c, size_t stage, size_t rule, const struct usher_view *view,
+void chain_explain(const struct chain_stage *stage, size_t rule, const struct usher_view *view,
 		const struct usher_request *request, uint32_t candidate, char *ret, size_t size)
 {
-	const struct usher_stage *facet = c->stages[stage].plugin->stage;
-	const struct chain_rule *used = &c->stages[stage].rules[rule];
+	const struct usher_stage *facet = stage->plugin->stage;
+	const struct chain_rule *used = &stage->rules[rule];
 
 	ret[0] = '\0';
 	if (facet->explain)
 		facet->explain(used->instance->data, view, used->reads_request ? request : NULL,
 				candidate, ret, size);
 	else
-		(void) snprintf(ret, size, "left out by %s", c->stages[stage].plugin->name);
+		(void) snprintf(ret, size, "left out by %s", stage->plugin->name);
 	ret[size - 1] = '\0';
 }

@@ -104,5 +104,5 @@ size_t chain_run(const struct chain *c, size_t first, size_t last, struct chain_
 void chain_tell(const struct chain *c, size_t stage, const struct chain_step *step,
 		const struct chain_work *work, const uint32_t *candidates, char *ret, size_t size);
 /* Why this candidate left under that rule. */
-void chain_explain(const struct chain *c, size_t stage, size_t rule, const struct usher_view *view,
+void chain_explain(const struct chain_stage *stage, size_t rule, const struct usher_view *view,
 		const struct usher_request *request, uint32_t candidate, char *ret, size_t size);

@@ -67,8 +67,8 @@ void context_explain_left_out(struct context *c, uint32_t endpoint, char *ret, s
 		(void) snprintf(ret, size, "%s answered nonsense, and so lets nobody through",
 				chain_stage_name(c->chain, entry->stage));
 	else if (entry->stage < c->chain->shared_count)
-		chain_explain(c->chain, entry->stage, entry->rule, &view, NULL, endpoint, ret,
-				size);
+		chain_explain(&c->chain->stages[entry->stage], entry->rule, &view, NULL, endpoint,
+				ret, size);
 	else
 		explain_admin(s, endpoint, ret, size);
 }
@@ -91,8 +91,8 @@ static void explain_one(const struct explaining *x, size_t stage, const struct c
 		(void) snprintf(ret->reason, sizeof(ret->reason),
 				"weight 0, so it receives no new traffic");
 	else if (step->rule < x->context->chain->stages[stage].rule_count)
-		chain_explain(x->context->chain, stage, step->rule, &x->view, x->work.request,
-				endpoint, ret->reason, sizeof(ret->reason));
+		chain_explain(&x->context->chain->stages[stage], step->rule, &x->view,
+				x->work.request, endpoint, ret->reason, sizeof(ret->reason));
 }
 
 /* x->before had `before` of them, x->work.candidates has what is left. */

@@ -156,6 +156,7 @@ struct computing {
 	struct snapshot_entry *entries;
 	uint32_t *origins; /* of each, its index in `previous`, or TALLY_NEW */
 	uint32_t *weights, *before;
+	uint64_t *since_usec;
 	struct chain_work work;
 	struct chain_counts *counts; /* of the chain's stages, for this once */
 	struct tally tally;
@@ -345,14 +346,15 @@ static int computing_allocate(struct computing *k)
 static int computing_view(struct computing *k)
 {
 	size_t count = k->count;
-	uint64_t *since_usec = calloc(count ? count : 1, sizeof(*since_usec) + 3);
-	uint8_t *bytes = (uint8_t *) (since_usec + count);
 	const struct context *c = k->context;
+	uint8_t *bytes;
 
-	if (!since_usec)
+	k->since_usec = calloc(count ? count : 1, sizeof(*k->since_usec) + 3);
+	if (!k->since_usec)
 		return -ENOMEM;
+	bytes = (uint8_t *) (k->since_usec + count);
 	for (size_t i = 0; i < count; i++) {
-		since_usec[i] = k->entries[i].since_usec;
+		k->since_usec[i] = k->entries[i].since_usec;
 		bytes[i] = k->entries[i].health;
 		bytes[count + i] = k->entries[i].admin_state;
 		bytes[2 * count + i] = k->entries[i].source;
@@ -366,7 +368,7 @@ static int computing_view(struct computing *k)
 		.health = health_of_merged(c) ? bytes : NULL,
 		.admin_states = bytes + count,
 		.ranks = bytes + 2 * count,
-		.since_usec = since_usec,
+		.since_usec = k->since_usec,
 		.active = k->tally.active,
 		.slots = k->tally.slots,
 		.panic_threshold = context_panic_threshold(c->config),
@@ -398,7 +400,7 @@ static void computing_done(struct computing *k)
 	free(k->entries);
 	free(k->weights);
 	free(k->counts);
-	free((void *) (uintptr_t) k->view.since_usec);
+	free(k->since_usec);
 	tally_done(&k->tally);
 }
 
