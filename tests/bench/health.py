@@ -1,8 +1,8 @@
 """Health checks at scale: the prober beside HAProxy's `option httpchk`, at the same rate, at the same time.
 
-Three probers ask 5,000 ports of loopback once a second for a minute: HAProxy, usher's prober with a new connection a check, and
-with connections that are kept. Each has an nginx of its own, so that nginx counts what it was asked. The probers share
-one core, the nginx another. CPU time is that of the whole process, from /proc.
+HAProxy asks 5,000 ports of loopback once a second, and beside it for a minute usher's prober, in a program that has nothing
+else (bench-prober): first with a new connection a check, then with connections that are kept. Each has an nginx of its own, which
+counts what it was asked. The two share one core, the nginx another. CPU time is that of the whole process, from /proc.
 """
 
 import contextlib
@@ -151,67 +151,73 @@ def await_all_up(folder):
     sys.exit("bench: HAProxy does not find every server up")
 
 
+def reading(process, kind):
+    return cpu_seconds(process.pid), requests(PROBERS[kind])
+
+
+def figures(before, after, seconds, process):
+    probes = after[1] - before[1] - 1  # the question itself
+    return {"probes": probes, "rate": probes / seconds, "cpu_usec": (after[0] - before[0]) * 1e6 / probes,
+            "resident_bytes": resident_bytes(process.pid)}
+
+
+def measure_beside(folder, build, kind, haproxy_process, core):
+    """usher's prober and HAProxy's checks in the same minute."""
+    with prober(build, kind, core) as process:
+        if process.stdout.readline() != "asking\n":
+            sys.exit("bench: bench-prober does not get through")
+        await_all_up(folder)
+        time.sleep(2)
+        process.stdin.write("count\n")
+        process.stdin.flush()
+        start = time.monotonic()
+        before = reading(process, kind), reading(haproxy_process, "haproxy")
+        time.sleep(SECONDS)
+        seconds = time.monotonic() - start
+        after = reading(process, kind), reading(haproxy_process, "haproxy")
+        result = {"seconds": seconds, "usher": figures(before[0], after[0], seconds, process),
+                  "haproxy": figures(before[1], after[1], seconds, haproxy_process)}
+        process.stdin.close()
+        result["usher"] |= json.loads(process.stdout.readline())
+        process.wait(10)
+        process.stdin = None
+        if not all_up(folder):
+            sys.exit("bench: HAProxy has found servers down")
+    result["cpu_ratio"] = result["usher"]["cpu_usec"] / result["haproxy"]["cpu_usec"]
+    return result
+
+
 def measure(folder, build, server_core, prober_core):
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    if limit < 3 * ENDPOINTS:
+        sys.exit(f"bench: {3 * ENDPOINTS} open files are needed, the limit is {limit} (ulimit -Hn)")
     with contextlib.ExitStack() as stack:
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
         for kind, address in PROBERS.items():
             process = stack.enter_context(nginx(folder / kind, address, server_core, limit))
             await_port(address, FIRST_PORT + ENDPOINTS - 1, process)
-        processes = {"haproxy": stack.enter_context(haproxy(folder, prober_core))}
-        for kind in ("new", "kept"):
-            processes[kind] = stack.enter_context(prober(build, kind, prober_core))
-        for kind in ("new", "kept"):
-            if processes[kind].stdout.readline() != "asking\n":
-                sys.exit("bench: bench-prober does not get through")
-        await_all_up(folder)
-        time.sleep(2)
-
-        def reading():
-            return {kind: (cpu_seconds(p.pid), requests(PROBERS[kind])) for kind, p in processes.items()}
-
-        for kind in ("new", "kept"):
-            processes[kind].stdin.write("count\n")
-            processes[kind].stdin.flush()
-        start, before = time.monotonic(), reading()
-        time.sleep(SECONDS)
-        seconds, after = time.monotonic() - start, reading()
-        results = {}
-        for kind, process in processes.items():
-            probes = after[kind][1] - before[kind][1] - 1  # the question itself
-            results[kind] = {"probes": probes, "rate": probes / seconds, "cpu_usec": (after[kind][0] - before[kind][0]) * 1e6 / probes,
-                             "resident_bytes": resident_bytes(process.pid)}
-        for kind in ("new", "kept"):
-            processes[kind].stdin.close()
-            results[kind] |= json.loads(processes[kind].stdout.readline())
-            processes[kind].wait(10)
-            processes[kind].stdin = None
-        if not all_up(folder):
-            sys.exit("bench: HAProxy has found servers down")
-    for kind in ("new", "kept"):
-        results[kind]["cpu_ratio"] = results[kind]["cpu_usec"] / results["haproxy"]["cpu_usec"]
-    return {"endpoints": ENDPOINTS, "interval_ms": INTERVAL_MS, "seconds": seconds, "probers": results}
+        other = stack.enter_context(haproxy(folder, prober_core))
+        return {"endpoints": ENDPOINTS, "interval_ms": INTERVAL_MS,
+                "runs": {kind: measure_beside(folder, build, kind, other, prober_core) for kind in ("new", "kept")}}
 
 
 def table(result):
-    names = {"haproxy": "HAProxy, option httpchk", "new": "usher, new connections", "kept": "usher, kept connections"}
-    print(f"Checks of {result['endpoints']:,} endpoints every {result['interval_ms'] / 1000:g} s, for {result['seconds']:.0f} s, side by side")
-    print("                             checks/s  CPU/check, us  ratio   MiB   late p50, ms    p99    max  not good")
-    for kind, name in names.items():
-        r = result["probers"][kind]
-        print(f"{name:<27}{r['rate']:>10,.0f}{r['cpu_usec']:>15.1f}{r.get('cpu_ratio', 1):>7.2f}{r['resident_bytes'] / 2**20:>6.1f}", end="")
-        if kind == "haproxy":
-            print()
-        else:
-            print(f"{r['late_p50_usec'] / 1e3:>15.1f}{r['late_p99_usec'] / 1e3:>7.1f}{r['late_max_usec'] / 1e3:>7.1f}"
-                  f"{r['counted'] - r['good']:>10}")
+    print(f"Checks of {result['endpoints']:,} endpoints every {result['interval_ms'] / 1000:g} s, side by side for {SECONDS} s each")
+    print("                              checks/s  CPU/check, us  ratio    MiB   late, ms: p50    p99    max  not good")
+    for kind, run in result["runs"].items():
+        us, other = run["usher"], run["haproxy"]
+        print(f"{'usher, connections ' + kind:<28}{us['rate']:>10,.0f}{us['cpu_usec']:>15.1f}{run['cpu_ratio']:>7.2f}"
+              f"{us['resident_bytes'] / 2**20:>7.1f}{us['late_p50_usec'] / 1e3:>16.1f}{us['late_p99_usec'] / 1e3:>7.1f}"
+              f"{us['late_max_usec'] / 1e3:>7.1f}{us['counted'] - us['good']:>10}")
+        print(f"{'  HAProxy, option httpchk':<28}{other['rate']:>10,.0f}{other['cpu_usec']:>15.1f}{1:>7.2f}"
+              f"{other['resident_bytes'] / 2**20:>7.1f}")
     print()
 
 
 def goals(result):
     limit = LATE_GOAL * result["interval_ms"]
-    for kind, ratio in (("new", NEW_GOAL), ("kept", KEPT_GOAL)):
-        r = result["probers"][kind]
-        late = r["late_p99_usec"] / 1e3
-        yield f"health, {kind} connections: CPU a check {r['cpu_ratio']:.2f} times HAProxy's, at most {ratio}", r["cpu_ratio"] <= ratio
-        yield f"health, {kind} connections: lateness p99 {late:.1f} ms, at most {limit:.0f}", late <= limit
+    for kind, goal in (("new", NEW_GOAL), ("kept", KEPT_GOAL)):
+        run = result["runs"][kind]
+        late = run["usher"]["late_p99_usec"] / 1e3
+        yield f"health, connections {kind}: CPU a check {run['cpu_ratio']:.2f} times HAProxy's, at most {goal}", run["cpu_ratio"] <= goal
+        yield f"health, connections {kind}: lateness p99 {late:.1f} ms, at most {limit:.0f}", late <= limit
