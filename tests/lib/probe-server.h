@@ -22,6 +22,7 @@ struct probe_server {
 	bool closes_early;     /* instead of an answer */
 	pthread_mutex_t *gate; /* whoever holds it holds the answers back */
 	unsigned closes_after; /* so many answers on one connection, before the next; 0: never */
+	unsigned mutes_after;  /* as closes_after, but nothing comes any more */
 
 	uint16_t port;
 	atomic_uint accepted, asked, ended; /* connections, requests, connections that ended */
@@ -75,7 +76,7 @@ static inline bool probe_server_serve(struct probe_server *s, nfds_t i)
 	}
 	if (s->closes_early || (s->closes_after && s->answers[i] == s->closes_after))
 		return false;
-	if (!s->answer)
+	if (!s->answer || (s->mutes_after && s->answers[i] == s->mutes_after))
 		return true;
 	for (size_t sent = 0, size = strlen(s->answer); sent < size;) {
 		size_t piece = s->in_bytes ? 1 : size - sent;

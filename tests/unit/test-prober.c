@@ -396,6 +396,25 @@ static void a_server_that_closes_after_each_answer_is_connected_anew(void **stat
 	probe_server_stop(&server);
 }
 
+static void a_kept_connection_that_goes_silent_is_given_up(void **state)
+{
+	struct bench *b = *state;
+	/* As when the address it was made from is no longer the node's: nothing is refused, nothing
+	 * comes. */
+	struct probe_server server = { .answer = HTTP_OK, .mutes_after = 2 };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask_each(b, kept_http_at(server.port), 20 * MSEC, 400 * MSEC);
+	while (seen->by_reason[PROBE_TIMEOUT] == 0)
+		await(seen, seen->count + 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_TIMEOUT);
+	await(seen, seen->count + 1);
+	assert_int_equal(seen->last.verdict.reason, PROBE_OK);
+	assert_int_equal(server.accepted, 2);
+	probe_server_stop(&server);
+}
+
 static void what_follows_the_expected_answer_is_no_part_of_the_next(void **state)
 {
 	struct bench *b = *state;
@@ -940,6 +959,7 @@ int main(void)
 		TEST(the_rest_of_an_answer_does_not_hold_up_the_verdict),
 		TEST(a_kept_connection_that_the_server_ends_says_nothing_of_it),
 		TEST(a_server_that_closes_after_each_answer_is_connected_anew),
+		TEST(a_kept_connection_that_goes_silent_is_given_up),
 		TEST(what_follows_the_expected_answer_is_no_part_of_the_next),
 		TEST(a_kept_connection_ends_with_its_probe),
 		TEST(no_answer_in_time_says_what_was_waited_for),
