@@ -210,7 +210,7 @@ static int read_header(struct http_answer *a, const struct line *line)
 	return 0;
 }
 
-static enum http_answer_event finish(struct http_answer *a)
+static int finish(struct http_answer *a)
 {
 	a->state = ANSWER_COMPLETE;
 	return HTTP_ANSWER_HEAD;
