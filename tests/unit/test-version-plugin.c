@@ -224,7 +224,7 @@ static void a_range_is_what_node_semver_says(void **state)
 		{ ">=1.2 <2 || ^3", "1.2.0 1.99.0 3.0.0 3.9.9", "1.1.0 2.0.0 2.9.9 4.0.0" },
 		{ ">2147483647", "", "2147483647.2147483647.2147483647" },
 		/* blanks, and a "v" in front of a number */
-		{ " >= 1.2  <\t2 ", "1.2.0 1.9.9", "1.1.0 2.0.0" },
+		{ " >= 1.2  <\t2", "1.2.0 1.9.9", "1.1.0 2.0.0" },
 		{ "^ v1.2 ||=V3.0.0", "1.2.0 3.0.0", "2.0.0 3.0.1" },
 		{ "1.2||3.x", "1.2.0 3.9.9", "1.3.0 2.0.0" },
 		/* Unlike there, a version without a sign is no range. */
@@ -256,7 +256,8 @@ static void what_is_no_range_is_refused_with_the_place(void **state)
 		const char *text, *fault;
 	} rows[] = {
 		{ "", "\"\" ends too early: expected a version, as in 1.0, ^1.2 or 1.x" },
-		{ " ", "\" \" ends too early: expected a version" },
+		{ " ", "\" \" is wrong at character 1: expected no blank at the end" },
+		{ "1.0 ", "\"1.0 \" is wrong at character 4: expected no blank at the end" },
 		{ "latest", "\"latest\" is wrong at character 1: expected a version" },
 		{ "^", "\"^\" ends too early" },
 		{ "1.0 ||", "\"1.0 ||\" ends too early" },
@@ -268,7 +269,7 @@ static void what_is_no_range_is_refused_with_the_place(void **state)
 		{ "1.2.3.4", "is wrong at character 6" },
 		{ "1.x-rc", "is wrong at character 4" },
 		{ "1.2 -2.3", "is wrong at character 5" },
-		{ "1.2 - ", "ends too early" },
+		{ "1.2 - ", "\"1.2 - \" is wrong at character 6: expected no blank at the end" },
 		{ "1.2 - 2.3 3", "is wrong at character 11: expected \"||\" or the end" },
 		{ "^1.2 - 2.3", "is wrong at character 6" },
 		{ "1.x.", "\"1.x.\" ends too early: expected a number" },

@@ -352,6 +352,18 @@ static bool read_alternatives(struct building *b)
 	return *b->cursor.at == '\0' || wrong(&b->cursor, "\"||\" or the end");
 }
 
+/* As with Spring Cloud's versions, a blank behind one makes it none; in a header HTTP has taken it
+ * off before. */
+static bool ends_in_a_blank(struct fault *c)
+{
+	size_t length = strlen(c->text);
+
+	if (length == 0 || !is_blank(c->text[length - 1]))
+		return false;
+	c->at = c->text + length - 1;
+	return !wrong(c, "no blank at the end");
+}
+
 bool range_read(const char *text, struct range *ret, struct fault *ret_fault)
 {
 	struct building b = { .cursor = { .text = text, .at = text }, .range = ret };
@@ -359,7 +371,7 @@ bool range_read(const char *text, struct range *ret, struct fault *ret_fault)
 	struct fault fault;
 
 	ret->count = 0;
-	if (read_alternatives(&b))
+	if (!ends_in_a_blank(&b.cursor) && read_alternatives(&b))
 		return true;
 	*ret_fault = b.cursor;
 
