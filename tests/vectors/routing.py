@@ -1,5 +1,7 @@
 """Where a request may go: zones, hints, stickiness, versions, retries."""
 
+import re
+
 from verdict import SAME, Failure, better, compare, judges, not_here
 
 
@@ -157,14 +159,15 @@ NO_MATCH = "filtered"
 def version_parse(v, field):
     text, expected = v["input"]["text"], v["expected"]
     right = "{major}.{minor}.{patch}".format(**expected) if "error" not in expected else "1.0.0"
-    others = ["0.0.1", "1.0.0", "2.0.0", "1.2.3", "1.2.0", "2147483647"]
-    field.service(v["id"], [{"id": t, "metadata": {"API_VERSION": t}} for t in sorted({right, *others})], chain=["version"])
+    field_ids = sorted({right, "0.0.1", "1.0.0", "2.0.0", "1.2.3", "1.2.0", "2147483647"})
+    field.service(v["id"], [{"id": t, "metadata": {"API_VERSION": t}} for t in field_ids], chain=["version"])
     yield
     field.listed(v["id"])
     ids, told = field.candidates(v["id"], version=text) if text else ([], None)
-    if "error" in expected:
-        return compare(ids, [], [], "")
-    return compare(ids, [right])
+    if "error" not in expected:
+        return compare(ids, [right])
+    in_range = sorted(t for t in field_ids if re.fullmatch(re.sub(r"[xX*]", "[0-9]+", re.escape(text).replace(r"\*", "*")) + r"(\.[0-9]+)*", t))
+    return compare(ids, [], in_range if re.search(r"[xX*]", text) else None, "a range of versions is one, too")
 
 
 @judges("api-version-compare")
@@ -199,12 +202,18 @@ def version_filter(v, field):
     ids = sorted(ids)
     if not config:
         return compare(ids, None, ["A"], "the header X-API-Version is looked at, and the pick's own `version`, where nothing is configured")
+    if config.get("required") and "default" in config:
+        return compare(ids, None, ids, "there is no `required` that a default could contradict: a request without version gets the default's")
+    if given.get("flag") is False or not given.get("call-get-with-request-on-delegates", True):
+        return compare(ids, sorted(expected.get("ids", [])), ids, "there is no switch that hides the request from a stage")
+    malformed = [i["id"] for i in given["instances"] if not version_ok((i.get("metadata") or {}).get("API_VERSION"))]
+    if malformed and "error" in expected:
+        return compare(ids, None, [i for i in ids if i not in malformed], "an instance whose version is none is left out alone, with the reason")
     if "error" in expected:
         chosen, code = field.pick(v["id"], headers=given.get("headers") or {})
         if chosen is not None or code != NO_MATCH:
             raise Failure(f"chosen is {chosen}, wanted is an error")
         return SAME
-    malformed = [i["id"] for i in given["instances"] if not version_ok((i.get("metadata") or {}).get("API_VERSION"))]
     others = [i for i in ids if i not in malformed]
     return compare(ids, sorted(expected["ids"]), others if malformed else None,
                    "an instance whose version is none is left out alone, with the reason")

@@ -2,6 +2,7 @@
 
 import collections
 import math
+import re
 
 from verdict import SAME, Failure, better, compare, judges, not_here
 
@@ -34,6 +35,13 @@ def usher_weight(text):
     return 1
 
 
+def upstream_weight(text):
+    """A 32-bit whole number, perhaps with a sign; what is none, or below 1, counts as 1."""
+    if text is None or not re.fullmatch(r"[+-]?[0-9]+", text):
+        return 1
+    return int(text) if 0 < int(text) <= MASK else 1
+
+
 def weights_of(given):
     if "function_results" in given:
         return {k: str(w) for k, w in given["function_results"].items()}
@@ -47,6 +55,8 @@ def weighted_reason(weights, expected):
         return "weight 0 receives nothing"
     if any(w is not None and w.isdigit() and 100000 < int(w) <= MASK for w in weights.values()):
         return "a weight above 100000 is reported and counts as 1; nothing grows with the weights"
+    if any(upstream_weight(w) != usher_weight(w) for w in weights.values()):
+        return "a weight is digits and nothing else; what is none counts as 1 and is reported"
     return "the same shares, spread out instead of in bursts"
 
 
@@ -147,10 +157,13 @@ def parts_of_the_shuffle(v, field):
 @judges("instance-id")
 def instance_id(v, field):
     ids = [f"i{n}" for n in range(4)]
-    field.service(v["id"], ids, chain=[{"subset": {"size": 1, "identity": v["expected"]["id"]}}])
+    shown = {v["id"] + "-default": "vectors"}
     field.service(v["id"] + "-default", ids, chain=[{"subset": {"size": 1}}])
+    if v["expected"].get("id"):
+        shown[v["id"]] = v["expected"]["id"]
+        field.service(v["id"], ids, chain=[{"subset": {"size": 1, "identity": shown[v["id"]]}}])
     yield
-    for name, identity in ((v["id"], v["expected"]["id"]), (v["id"] + "-default", "vectors")):
+    for name, identity in shown.items():
         _, told = field.candidates(name)
         if identity not in str(told["stages"]):
             raise Failure(f"explain of {name} does not show the identity {identity}: {told['stages']}")
