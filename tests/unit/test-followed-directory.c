@@ -156,10 +156,9 @@ static void an_endpoint_that_changes_keeps_its_turn(void **state)
 	followed_directory_done(&d);
 }
 
-#define RAMPED(id, weight, ramp)                                                       \
-	"{\"id\": \"" id "\", \"address\": \"" id                                       \
-	".example\", \"port\": 80, \"weight\": " #weight ", \"ramp\": " #ramp            \
-	", \"admin_state\": \"ready\"}"
+#define RAMPED(id, weight, ramp)                                                                   \
+	"{\"id\": \"" id "\", \"address\": \"" id ".example\", \"port\": 80, \"weight\": " #weight \
+	", \"ramp\": " #ramp ", \"admin_state\": \"ready\"}"
 
 static void a_ramp_gives_a_part_of_a_weight_of_one(void **state)
 {
@@ -197,7 +196,9 @@ static int replace_and_update(void *userdata)
 		{ .id = "a", .address = "a", .weight = 1, .ramp = WATCH_RAMP_UNIT, .port = 1 },
 		{ .id = "b", .address = "b", .weight = 2, .ramp = WATCH_RAMP_UNIT, .port = 1 },
 	};
-	struct watch_endpoint changed[] = { { .id = "c", .address = "c", .weight = 1, .ramp = WATCH_RAMP_UNIT, .port = 1 } };
+	struct watch_endpoint changed[] = {
+		{ .id = "c", .address = "c", .weight = 1, .ramp = WATCH_RAMP_UNIT, .port = 1 }
+	};
 	const char *removed[] = { "a" };
 	struct watch_endpoint all[2];
 	struct watch_line line = { .endpoints = all, .endpoint_count = 2 };
