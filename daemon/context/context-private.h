@@ -60,8 +60,8 @@ struct context {
 	struct last_choices *last;   /* NULL: no stage goes by it */
 	const char *filtered_stage;  /* why nothing is chosen; NULL: something is */
 	bool filtered_by_health;
-	double panic_threshold; /* that the snapshot was computed with */
 	bool recompute_due;     /* for lack of memory it could not be done */
+	double panic_threshold; /* that the snapshot was computed with */
 	uint64_t again_usec;    /* when a stage's result changes by itself; 0: not */
 
 	struct check *check;   /* how its endpoints are asked; NULL: they are not */
@@ -70,10 +70,10 @@ struct context {
 	const uint8_t *health_states;             /* enum usher_health of each of them */
 
 	enum source_state shown_state; /* the freshness that was last told */
+	unsigned holds;
 	uint64_t created_usec;
 	uint64_t cursor, saved_cursor;
 	uint64_t used_usec; /* the last pick or directory_get() */
-	unsigned holds;
 
 	uint64_t deadline_usec; /* when something falls due by itself */
 	size_t deadline_index;  /* in the directory's heap */

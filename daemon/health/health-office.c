@@ -8,14 +8,25 @@
 
 /* ---- what has changed ---- */
 
+static void tell_at_end_of_turn(struct health_office *o, struct health *h)
+{
+	h->is_quiet = false;
+	h->next_dirty = o->dirty;
+	o->dirty = h;
+	(void) sd_event_source_set_enabled(o->turn, SD_EVENT_ONESHOT);
+}
+
 void office_tell_later(struct health_office *o, struct health *h)
 {
 	if (h->is_dirty)
 		return;
 	h->is_dirty = true;
-	h->next_dirty = o->dirty;
-	o->dirty = h;
-	(void) sd_event_source_set_enabled(o->turn, SD_EVENT_ONESHOT);
+	if (clock_boot_usec() >= h->quiet_until_usec) {
+		tell_at_end_of_turn(o, h);
+		return;
+	}
+	h->is_quiet = true;
+	health_wake_at(h, h->quiet_until_usec);
 }
 
 static void forget_dirty(struct health_office *o, struct health *h)
@@ -28,19 +39,30 @@ static void forget_dirty(struct health_office *o, struct health *h)
 }
 
 /* Whoever is told may free any health, its own or another. */
+static void tell(struct health_office *o, struct health *h)
+{
+	uint64_t began_usec = clock_boot_usec(), took_usec;
+
+	h->is_dirty = false;
+	o->telling = h;
+	health_tell(h, began_usec);
+	h->events->changed(h->userdata, h);
+	took_usec = clock_boot_usec() - began_usec;
+	if (o->telling && took_usec > HEALTH_BRIEF_USEC)
+		h->quiet_until_usec = began_usec + (1 + HEALTH_QUIET_FACTOR) * took_usec;
+	o->telling = NULL;
+}
+
 static int office_on_turn(sd_event_source *source, void *userdata)
 {
 	struct health_office *o = userdata;
-	uint64_t now_usec = clock_boot_usec();
 
 	(void) source;
 	while (o->dirty) {
 		struct health *h = o->dirty;
 
 		o->dirty = h->next_dirty;
-		h->is_dirty = false;
-		health_tell(h, now_usec);
-		h->events->changed(h->userdata, h);
+		tell(o, h);
 	}
 	return 0;
 }
@@ -79,6 +101,8 @@ static int office_on_timer(sd_event_source *source, uint64_t usec, void *userdat
 	(void) source;
 	(void) usec;
 	for (struct health *h = o->first; h; h = h->next) {
+		if (h->is_quiet && h->quiet_until_usec <= now_usec)
+			tell_at_end_of_turn(o, h);
 		if (h->deadline_usec <= now_usec)
 			health_on_deadline(h, now_usec);
 		if (h->deadline_usec < next_usec)
@@ -101,7 +125,9 @@ void office_add(struct health_office *o, struct health *h)
 
 void office_remove(struct health_office *o, struct health *h)
 {
-	if (h->is_dirty)
+	if (o->telling == h)
+		o->telling = NULL;
+	if (h->is_dirty && !h->is_quiet)
 		forget_dirty(o, h);
 	if (h->previous)
 		h->previous->next = h->next;

@@ -5,6 +5,11 @@
 #include "health.h"
 #include "ownership.h"
 
+/* After a change was told, the next waits so many times as long as the telling took, where that is
+ * worth speaking of: a hundred thousand endpoints that come up one after the other must not keep
+ * the core busy with nothing else. */
+#define HEALTH_QUIET_FACTOR 4
+#define HEALTH_BRIEF_USEC   UINT64_C(1000)
 /* How often it is tried again to ask endpoints that could not be asked. */
 #define HEALTH_RETRY_USEC UINT64_C(1000000)
 /* Lines about single endpoints of a service within HEALTH_LINES_USEC; the rest is told as a sum. */
@@ -72,8 +77,10 @@ struct health {
 	size_t ejected;
 	uint64_t past_probes, past_connections, past_bytes; /* of those that are gone */
 
-	bool is_dirty; /* something has changed: in the office's list of those to be told */
+	bool is_dirty; /* something has changed: in the office's list of those to be told, or ... */
+	bool is_quiet; /* ... waiting for quiet_until_usec, for it was told a moment ago */
 	struct health *next_dirty;
+	uint64_t quiet_until_usec;
 	uint64_t deadline_usec; /* when something happens by itself; USEC_FOREVER */
 
 	/* the log */
@@ -105,6 +112,7 @@ struct health_office {
 	struct prober *prober;
 	struct health *first;
 	struct health *dirty;
+	struct health *telling; /* whoever is told of it may free it */
 	sd_event_source *timer; /* for the earliest deadline of all */
 	uint64_t armed_usec;
 	sd_event_source *turn; /* runs at the end of a turn in which something has changed */

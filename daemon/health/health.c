@@ -264,6 +264,8 @@ void health_on_deadline(struct health *h, uint64_t now_usec)
 
 	health_tell_rest(h, now_usec);
 	next_usec = health_tell_deadline(h);
+	if (h->is_quiet && h->quiet_until_usec < next_usec)
+		next_usec = h->quiet_until_usec;
 	for (size_t i = 0; i < h->count; i++) {
 		struct watched *w = h->watched[i];
 		uint64_t due_usec;

@@ -23,7 +23,8 @@ struct health;
 
 struct health_events {
 	/* The state of at least one endpoint has changed: health_states() is another. Called at
-	 * most once in a turn of the loop, at its end, however many have changed. */
+	 * most once in a turn of the loop, at its end, however many have changed, and never for
+	 * more than a part of the time. */
 	void (*changed)(void *userdata, struct health *health);
 };
 

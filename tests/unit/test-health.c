@@ -7,7 +7,7 @@
 #include "clock.h"
 #include "endpoint-sets.h"
 #include "fake-prober.h"
-#include "health.h"
+#include "health-private.h"
 #include "loop.h"
 
 #define SECOND USEC_PER_SEC
@@ -20,6 +20,7 @@ struct bench {
 	struct health *health;
 	unsigned changes;
 	bool free_when_told;
+	uint64_t takes_usec; /* to be told */
 };
 
 static void bench_on_changed(void *userdata, struct health *health)
@@ -28,6 +29,8 @@ static void bench_on_changed(void *userdata, struct health *health)
 
 	assert_ptr_equal(health, b->health);
 	b->changes++;
+	for (uint64_t end_usec = clock_boot_usec() + b->takes_usec; clock_boot_usec() < end_usec;)
+		;
 	if (b->free_when_told)
 		b->health = health_free(b->health);
 }
@@ -109,6 +112,14 @@ static struct health_detail detail_of(const struct bench *b, const char *id)
 	assert_true(i >= 0);
 	health_detail(b->health, (size_t) i, &detail);
 	return detail;
+}
+
+/* Until what has changed has been told. */
+static void settle(struct bench *b)
+{
+	loop_drain(b->event);
+	while (b->health && b->health->is_dirty)
+		assert_ok(sd_event_run(b->event, UINT64_MAX));
 }
 
 /* ---- who is asked ---- */
@@ -253,14 +264,42 @@ static void changes_of_one_turn_are_told_once(void **state)
 	follow(&b, "a b c");
 	fake_results("a b", PROBE_OK);
 	fake_results("c", PROBE_STATUS);
-	loop_drain(b.event);
+	settle(&b);
 	assert_int_equal(b.changes, 1);
 	fake_results("a b c", PROBE_OK);
-	loop_drain(b.event);
+	settle(&b);
 	assert_int_equal(b.changes, 1);
 	fake_results("c", PROBE_OK);
-	loop_drain(b.event);
+	settle(&b);
 	assert_int_equal(b.changes, 2);
+	bench_done(&b);
+}
+
+static void what_takes_long_to_tell_is_not_told_all_the_time(void **state)
+{
+	const struct health_config config = config_of_http("/");
+	struct bench b;
+	uint64_t began_usec;
+
+	(void) state;
+	bench_init(&b, &config);
+	b.takes_usec = 20000;
+	follow(&b, "a b c");
+	fake_results("a", PROBE_OK);
+	settle(&b);
+	assert_int_equal(b.changes, 1);
+	began_usec = clock_boot_usec();
+	fake_results("b", PROBE_OK);
+	loop_drain(b.event);
+	fake_results("c", PROBE_OK);
+	settle(&b);
+	assert_int_equal(b.changes, 2);
+	assert_true(clock_boot_usec() - began_usec > 40000);
+	/* one that goes while it waits, is told no more */
+	fake_results("a b c", PROBE_STATUS);
+	fake_results("a b c", PROBE_STATUS);
+	fake_results("a b c", PROBE_STATUS);
+	assert_true(b.health->is_quiet);
 	bench_done(&b);
 }
 
@@ -274,7 +313,7 @@ static void whoever_is_told_may_let_go(void **state)
 	b.free_when_told = true;
 	follow(&b, "a");
 	fake_results("a", PROBE_OK);
-	loop_drain(b.event);
+	settle(&b);
 	assert_null(b.health);
 	assert_int_equal(fake_prober->count, 0);
 	bench_done(&b);
@@ -331,7 +370,7 @@ static void reports_eject_no_more_than_the_cap_allows(void **state)
 	report_failures(&b, "a", 5);
 	report_failures(&b, "b", 50);
 	assert_string_equal(states_of(&b), "a:ejected b:unknown c:unknown");
-	loop_drain(b.event);
+	settle(&b);
 	assert_int_equal(b.changes, 1);
 	assert_int_equal(detail_of(&b, "a").ejections, 1);
 	assert_true(detail_of(&b, "a").ejected_until_usec > clock_boot_usec());
@@ -375,7 +414,7 @@ static void an_ejection_ends_without_anybody_asking(void **state)
 	report_failures(&b, "a", 5);
 	assert_false(is_not_ejected(&b));
 	loop_until(b.event, is_not_ejected, &b);
-	loop_drain(b.event);
+	settle(&b);
 	assert_int_equal(b.changes, 2);
 	bench_done(&b);
 }
@@ -599,6 +638,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_up_is_asked_at_its_own_pace),
 		cmocka_unit_test(what_cannot_be_asked_yet_is_tried_again),
 		cmocka_unit_test(changes_of_one_turn_are_told_once),
+		cmocka_unit_test(what_takes_long_to_tell_is_not_told_all_the_time),
 		cmocka_unit_test(whoever_is_told_may_let_go),
 		cmocka_unit_test(details_have_the_last_result_and_the_last_failure),
 		cmocka_unit_test(reports_eject_no_more_than_the_cap_allows),

@@ -6,6 +6,7 @@
 #include "directory-private.h"
 #include "endpoint-sets.h"
 #include "fake-prober.h"
+#include "health-private.h"
 #include "log.h"
 #include "loop.h"
 #include "stand-in-plugins.h"
@@ -108,6 +109,10 @@ static void find(struct fixture *f, const char *ids, enum probe_reason reason)
 {
 	fake_results(ids, reason);
 	loop_drain(f->event);
+	while (catalog(f)->health->is_dirty) {
+		set_clock();
+		assert_ok(sd_event_run(f->event, 10000));
+	}
 	directory_end_turn(f->d);
 }
 
