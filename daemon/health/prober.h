@@ -59,8 +59,8 @@ struct prober *prober_free(struct prober *p); /* NULL is fine */
  * so. */
 void prober_configure(struct prober *p, const struct prober_config *config);
 
-/* Begin to ask. Takes the target, unless it fails. Errors: E2BIG, ENOMEM, EAGAIN (no thread), EMFILE
- * (no descriptor for one). */
+/* Begin to ask. Takes the target, unless it fails. Errors: E2BIG, ENOMEM, EAGAIN (no thread),
+ * EMFILE (no descriptor for one). */
 int prober_add(struct prober *p, struct target *target, const struct probe_timing *timing,
 		void *userdata, struct probe **ret);
 /* Stop at once: what is under way is broken off, and no result of it is delivered after this
