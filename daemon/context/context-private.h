@@ -119,11 +119,6 @@ int context_recompute_or_retry(struct context *c, uint64_t now_usec);
 /* Until when the first publication waits for sources that have not answered; USEC_FOREVER: it is
  * over. */
 uint64_t context_patient_until(const struct context *c);
-/* Where the health of endpoints comes in: enum usher_health of each of the set, in its order,
- * borrowed until it is said anew; NULL: nothing observes it. Counts while the set is what is merged
- * (c->merged.endpoints), else all are unknown. */
-void context_set_health(
-		struct context *c, const struct usher_endpoints *set, const uint8_t *states);
 /* Let go of all that belongs to the snapshot and its chain. */
 void context_drop_snapshot(struct context *c);
 /* The chain that the next snapshot is computed with. */
@@ -134,6 +129,11 @@ void context_replace_chain(struct context *c, struct chain *chain);
 double context_panic_threshold(const struct service_config *config);
 
 /* ---- observed.c ---- */
+/* Where the health of endpoints comes in: enum usher_health of each of the set, in its order,
+ * borrowed until it is said anew; NULL: nothing observes it. Counts while the set is what is merged
+ * (c->merged.endpoints), else all are unknown. */
+void context_set_health(
+		struct context *c, const struct usher_endpoints *set, const uint8_t *states);
 /* After c->config has changed: observe the health as that says, by this check (NULL: there is
  * none). True: the next snapshot may differ. Cannot fail: what is asked changes with
  * context_follow_health(). */

@@ -31,6 +31,12 @@ struct health *context_health(const struct context *c)
 	return c->health;
 }
 
+void context_set_health(struct context *c, const struct usher_endpoints *set, const uint8_t *states)
+{
+	c->health_set = set;
+	c->health_states = states;
+}
+
 static void stop_observing(struct context *c)
 {
 	context_set_health(c, NULL, NULL);
