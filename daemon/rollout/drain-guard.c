@@ -40,6 +40,14 @@ static bool is_leaving(const char *id, const char *const *leaving, size_t count)
 	return false;
 }
 
+/* Whether picks may return it for its own sake. In a panic they return what is down, too, which
+ * leaves nobody to rely on. */
+static bool is_ready(const struct snapshot_entry *entry)
+{
+	return entry->chosen && entry->effective > 0 && entry->health != USHER_HEALTH_DOWN &&
+			entry->health != USHER_HEALTH_EJECTED;
+}
+
 int guard_min_ready(const struct snapshot *snapshot, const char *id, const char *const *leaving,
 		size_t leaving_count, unsigned min_ready, struct usher_error *reterr)
 {
@@ -49,7 +57,7 @@ int guard_min_ready(const struct snapshot *snapshot, const char *id, const char 
 	for (size_t i = 0; i < snapshot->count; i++) {
 		const char *other = usher_endpoints_id(snapshot->all, i);
 
-		if (!snapshot->entries[i].chosen || snapshot->entries[i].effective == 0)
+		if (!is_ready(&snapshot->entries[i]))
 			continue;
 		if (strcmp(other, id) == 0)
 			picked = true;

@@ -252,6 +252,23 @@ def test_what_is_drained_on_purpose_does_not_make_a_panic(usherd, instances):
     assert daemon.picked() == {"d", "e"}
 
 
+def test_the_last_that_is_well_is_not_drained(usherd, instances):
+    a, b = instances("a", "b")
+    a.status = 500
+    # a threshold of 60 %: one of two that is well is a panic, and both are picked
+    daemon = usherd(checked({"on_all_down": "panic", "panic_threshold": "60%"}))
+    daemon.write_endpoints({"catalog": [a.endpoint(), b.endpoint()]})
+    daemon.start()
+    wait_states(daemon, a="down", b="up")
+    assert daemon.picked() == {"a", "b"}
+    refused = daemon.call("POST", "/v1/drains", {"service": "catalog", "endpoint": "b"}, admin=True)
+    assert (refused.status, refused.json["code"]) == (409, "refused")
+    assert "would leave 0 ready endpoints" in refused.json["detail"]
+    # the one that is down is no loss
+    daemon.wait_finished(daemon.drain("a")["id"])
+    assert states(daemon)["b"] == "up"
+
+
 # ---- flapping ----
 
 

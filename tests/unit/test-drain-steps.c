@@ -382,7 +382,9 @@ static void quiet_is_a_span_without_a_break(void **state)
 
 /* ---- guards ---- */
 
-static struct snapshot *make_snapshot(const char *const *ids, size_t count, size_t not_chosen)
+/* The one that is not chosen, and the one that is down, may be none of them. */
+static struct snapshot *make_snapshot(
+		const char *const *ids, size_t count, size_t not_chosen, size_t down)
 {
 	struct usher_endpoints *set = usher_endpoints_new();
 	struct snapshot_entry entries[8] = {};
@@ -398,6 +400,7 @@ static struct snapshot *make_snapshot(const char *const *ids, size_t count, size
 		entries[i] = (struct snapshot_entry){ .weight = 1,
 			.effective = 1000,
 			.stage = SNAPSHOT_NO_STAGE,
+			.health = i == down ? USHER_HEALTH_DOWN : USHER_HEALTH_UNKNOWN,
 			.listed = true,
 			.chosen = i != not_chosen };
 	}
@@ -412,24 +415,28 @@ static void enough_must_be_left(void **state)
 	static const char *const ids[] = { "a", "b", "c" };
 	static const struct {
 		const char *id;
-		size_t not_chosen, leaving;
+		size_t not_chosen, down, leaving;
 		unsigned min_ready;
 		int expected;
 	} cases[] = {
-		{ "a", 9, 0, 1, 0 },
-		{ "a", 9, 0, 2, 0 },
-		{ "a", 9, 0, 3, -EPERM },
-		{ "a", 1, 0, 2, -EPERM },
-		{ "a", 9, 1, 2, -EPERM },
-		{ "a", 9, 1, 1, 0 },
-		{ "b", 1, 0, 3, 0 }, /* it is not picked anyway */
-		{ "a", 9, 0, 0, 0 },
+		{ "a", 9, 9, 0, 1, 0 },
+		{ "a", 9, 9, 0, 2, 0 },
+		{ "a", 9, 9, 0, 3, -EPERM },
+		{ "a", 1, 9, 0, 2, -EPERM },
+		{ "a", 9, 9, 1, 2, -EPERM },
+		{ "a", 9, 9, 1, 1, 0 },
+		{ "b", 1, 9, 0, 3, 0 }, /* it is not picked anyway */
+		{ "a", 9, 9, 0, 0, 0 },
+		{ "a", 9, 1, 0, 2, -EPERM }, /* in panic: what is down is picked and no help */
+		{ "a", 9, 1, 0, 1, 0 },
+		{ "b", 9, 1, 0, 3, 0 },
 	};
 	static const char *const leaving[] = { "c" };
 
 	(void) state;
 	for (size_t i = 0; i < ELEMENTS(cases); i++) {
-		struct snapshot *snapshot = make_snapshot(ids, 3, cases[i].not_chosen);
+		struct snapshot *snapshot =
+				make_snapshot(ids, 3, cases[i].not_chosen, cases[i].down);
 		struct usher_error err = {};
 
 		assert_int_equal(guard_min_ready(snapshot, cases[i].id, leaving, cases[i].leaving,
