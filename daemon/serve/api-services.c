@@ -202,10 +202,12 @@ static void render_drain_policy(struct text *text, const struct drain_config *d)
 static void render_policy(struct text *text, const struct service_config *c)
 {
 	text_add_format(text,
-			"{\"merge\": \"%s\", \"max_age_ms\": %llu, \"on_stale\": \"%s\", \"removal_guard\": {\"share\": %g, \"hold_ms\": %llu}, \"startup_timeout_ms\": %llu, \"drain\": ",
+			"{\"merge\": \"%s\", \"max_age_ms\": %llu, \"on_stale\": \"%s\", \"removal_guard\": {\"share\": ",
 			c->merge == MERGE_UNION ? "union" : "first",
 			(unsigned long long) (c->max_age_usec / USEC_PER_MSEC),
-			c->on_stale == STALE_FAIL ? "fail" : "serve", c->guard_share,
+			c->on_stale == STALE_FAIL ? "fail" : "serve");
+	render_share(text, c->guard_share);
+	text_add_format(text, ", \"hold_ms\": %llu}, \"startup_timeout_ms\": %llu, \"drain\": ",
 			(unsigned long long) (c->guard_hold_usec / USEC_PER_MSEC),
 			(unsigned long long) (c->startup_timeout_usec / USEC_PER_MSEC));
 	render_drain_policy(text, &c->drain);

@@ -131,11 +131,14 @@ static void render_outlier_policy(struct text *text, const struct outlier_config
 		text_add_string(text, "null");
 		return;
 	}
+	text_add_format(text, "{\"consecutive\": %u, \"failure_share\": ", o->consecutive);
+	render_share(text, o->failure_share);
 	text_add_format(text,
-			"{\"consecutive\": %u, \"failure_share\": %g, \"minimum_calls\": %u, \"interval_ms\": %llu, \"minimum_endpoints\": %u, \"max_ejected\": %g, \"ejection_ms\": %llu, \"max_ejection_ms\": %llu}",
-			o->consecutive, o->failure_share, o->minimum_calls,
-			(unsigned long long) (o->interval_usec / USEC_PER_MSEC),
-			o->minimum_endpoints, o->max_ejected,
+			", \"minimum_calls\": %u, \"interval_ms\": %llu, \"minimum_endpoints\": %u, \"max_ejected\": ",
+			o->minimum_calls, (unsigned long long) (o->interval_usec / USEC_PER_MSEC),
+			o->minimum_endpoints);
+	render_share(text, o->max_ejected);
+	text_add_format(text, ", \"ejection_ms\": %llu, \"max_ejection_ms\": %llu}",
 			(unsigned long long) (o->ejection_usec / USEC_PER_MSEC),
 			(unsigned long long) (o->max_ejection_usec / USEC_PER_MSEC));
 }
@@ -149,11 +152,13 @@ static void render_check_policy(struct text *text, const struct health_config *c
 		return;
 	}
 	text_add_format(text,
-			"{\"kind\": \"%s\", \"interval_ms\": %llu, \"interval_down_ms\": %llu, \"timeout_ms\": %llu, \"jitter\": %g, \"rise\": %u, \"fall\": %u, \"initial\": \"%s\"}",
+			"{\"kind\": \"%s\", \"interval_ms\": %llu, \"interval_down_ms\": %llu, \"timeout_ms\": %llu, \"jitter\": ",
 			check_kind_to_string(c->check.kind),
 			(unsigned long long) (c->interval_usec / USEC_PER_MSEC),
 			(unsigned long long) (down_usec / USEC_PER_MSEC),
-			(unsigned long long) (c->timeout_usec / USEC_PER_MSEC), c->jitter, c->rise,
+			(unsigned long long) (c->timeout_usec / USEC_PER_MSEC));
+	render_share(text, c->jitter);
+	text_add_format(text, ", \"rise\": %u, \"fall\": %u, \"initial\": \"%s\"}", c->rise,
 			c->fall, usher_health_to_string(c->initial));
 }
 
@@ -167,7 +172,8 @@ void render_health_policy(struct text *text, const struct health_config *config)
 	render_check_policy(text, config);
 	text_add_string(text, ", \"outlier\": ");
 	render_outlier_policy(text, &config->outlier);
-	text_add_format(text, ", \"on_all_down\": \"%s\", \"panic_threshold\": %g}",
-			config->on_all_down == DOWN_PANIC ? "panic" : "fail",
-			config->panic_threshold);
+	text_add_format(text, ", \"on_all_down\": \"%s\", \"panic_threshold\": ",
+			config->on_all_down == DOWN_PANIC ? "panic" : "fail");
+	render_share(text, config->panic_threshold);
+	text_add(text, "}", 1);
 }

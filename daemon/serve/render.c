@@ -13,6 +13,11 @@ void render_bool(struct text *text, bool value)
 		text_add(text, "false", 5);
 }
 
+void render_share(struct text *text, double share)
+{
+	text_add_format(text, share == 0 || share == 1 ? "%.1f" : "%.4g", share);
+}
+
 void render_comma(struct text *text, const char **comma)
 {
 	text_add_string(text, *comma);

@@ -20,6 +20,8 @@ void render_endpoint_judged(struct text *text, struct context *context,
 /* A record, as it is on disk. */
 void render_drain(struct text *text, const struct drain_record *record);
 void render_bool(struct text *text, bool value);
+/* A number of 0..1 that reads as a fraction at its ends, too: 0.0, 0.25, 1.0. */
+void render_share(struct text *text, double share);
 /* null for 0. */
 void render_wall_time(struct text *text, uint64_t wall_usec);
 /* Text that came from outside and may be no UTF-8: what does not belong becomes '?'. */
