@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "daemon.h"
+#include "descriptors.h"
 #include "loader.h"
 #include "log.h"
 #include "notify.h"
@@ -122,6 +123,7 @@ static int run(const char *config_path)
 	 * that outlives them keeps all of it: hundreds of MB for a file that says 10. */
 	/* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet */
 	(void) mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+	descriptors_raise_limit();
 	r = daemon_new(config_path, &d, &err);
 	if (r < 0) {
 		cleanup(notify_freep) struct notify *notify = notify_new();

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "ownership.h"
 
 DEFINE_CLEANUP(char *, child_strings_free);
@@ -112,6 +113,8 @@ int child_spawn(char *const *argv, char *const *env, int output, pid_t *ret)
 		fault = posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
 	if (fault == 0)
 		fault = posix_spawnp(ret, argv[0], &actions, &attr, argv, env);
+	if (fault == 0)
+		descriptors_restore_limit(*ret);
 
 	(void) posix_spawnattr_destroy(&attr);
 	(void) posix_spawn_file_actions_destroy(&actions);
