@@ -59,6 +59,18 @@ static void say_ejected(const struct watched *w, uint64_t now_usec)
 			w->judge.ejections);
 }
 
+/* What cannot be asked has no checks to count. */
+static void say_down(const struct watched *w, uint64_t lasted_usec)
+{
+	if (!w->target)
+		say(w, LOG_WARNING, MESSAGE_STATE, "is down, for it cannot be asked: %s",
+				reason_of(w));
+	else
+		say(w, LOG_WARNING, MESSAGE_STATE, "is down: %s (%u in a row); it was %s for %s",
+				reason_of(w), w->judge.bad, usher_health_to_string(w->told),
+				ROUGHLY(lasted_usec));
+}
+
 static void say_state(const struct watched *w, enum usher_health state, uint64_t now_usec)
 {
 	const char *before = usher_health_to_string(w->told);
@@ -66,8 +78,7 @@ static void say_state(const struct watched *w, enum usher_health state, uint64_t
 
 	switch (state) {
 	case USHER_HEALTH_DOWN:
-		say(w, LOG_WARNING, MESSAGE_STATE, "is down: %s (%u in a row); it was %s for %s",
-				reason_of(w), w->judge.bad, before, ROUGHLY(lasted_usec));
+		say_down(w, lasted_usec);
 		break;
 	case USHER_HEALTH_DEGRADED:
 		say(w, LOG_WARNING, MESSAGE_STATE, "is degraded: %s; it was %s for %s",

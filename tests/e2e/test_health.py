@@ -368,6 +368,7 @@ def test_a_label_may_say_the_port_and_the_path(usherd, instances):
     wait_states(daemon, a="down")
     health = known(daemon)["a"]["health"]
     assert health["reason"] == "target" and "health_port" in health["error"]
+    assert lines(daemon, r"Endpoint a of catalog is down, for it cannot be asked: .*health_port")
 
 
 # ---- reports ----
