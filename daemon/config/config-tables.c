@@ -197,7 +197,7 @@ static const struct config_row restore_rows[] = {
 	{ "observed", ROW_TABLE, 0, NULL, "What the registry must show then.",
 			.table = observed_rows },
 	{ "ramp", ROW_DURATION, AT(ramp_usec), "0s",
-			"How long the weight takes to grow to its own; 0: at once.", .max = DAY },
+			"How long the weight takes to grow to its own, for selectors that look at weights (`round_robin` and `random` do not); 0: at once.", .max = DAY },
 	{ "deadline", ROW_DURATION, AT(deadline_usec), "120s", "The budget of a whole restore.",
 			.min = 100 * MILLISECOND, .max = 7 * DAY },
 	{},
