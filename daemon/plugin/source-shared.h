@@ -50,6 +50,7 @@ struct usher_source {
 		uint64_t used; /* the number of the wait that last asked for it */
 	} watches[SOURCE_WATCHES_MAX];
 	uint64_t waits;
+	struct usher_http *http; /* those that the plug-in has made; a list */
 };
 
 struct usher_source *source_shared_ref(struct usher_source *shared);

@@ -7,22 +7,13 @@
 #include <sys/eventfd.h>
 
 #include "clock.h"
+#include "http-private.h"
 #include "log.h"
 #include "ownership.h"
 #include "source-backoff.h"
 #include "source-shared.h"
 
-#define WAIT_FDS 3 /* ours, the plug-in's, the watch's */
-
-static bool told_to_stop(struct usher_source *source)
-{
-	bool stopping;
-
-	pthread_mutex_lock(&source->lock);
-	stopping = source->stopping || !source->core;
-	pthread_mutex_unlock(&source->lock);
-	return stopping;
-}
+#define WAIT_FDS (3 + SOURCE_HTTP_MAX) /* ours, the plug-in's, the watch's, those of HTTP */
 
 /* What the plug-in asks for, in a struct of our size. */
 static int read_wait(const struct usher_wait *said, struct usher_wait *ret)
@@ -114,6 +105,20 @@ static int poll_until(struct pollfd fds[WAIT_FDS], uint64_t until, uint64_t now)
 	return 0;
 }
 
+static void add_http(struct usher_source *source, struct pollfd *fds, uint64_t *until)
+{
+	size_t count = 0;
+
+	for (struct usher_http *h = source->http; h; h = h->next) {
+		assert(count < SOURCE_HTTP_MAX);
+		fds[count++] = (struct pollfd){ .fd = http_fd(h), .events = POLLIN };
+		if (http_due_usec(h) < *until)
+			*until = http_due_usec(h);
+	}
+	while (count < SOURCE_HTTP_MAX)
+		fds[count++].fd = -1;
+}
+
 /* Wait until something has come, or not at all when something is here already. */
 static int wait_once(struct usher_source *source, const struct usher_wait *wait,
 		struct file_watch *watch, uint64_t deadline, int flags)
@@ -129,6 +134,7 @@ static int wait_once(struct usher_source *source, const struct usher_wait *wait,
 
 	if (watch && file_watch_due_usec(watch) < until)
 		until = file_watch_due_usec(watch);
+	add_http(source, &fds[3], &until);
 	r = poll_until(fds, flags ? now : until, now);
 	if (r < 0)
 		return r;
@@ -137,6 +143,9 @@ static int wait_once(struct usher_source *source, const struct usher_wait *wait,
 		(void) eventfd_read(source->wake_fd, &count);
 	if (fds[1].revents)
 		flags |= USHER_WAIT_FD;
+	for (struct usher_http *h = source->http; h; h = h->next)
+		if (http_process(h))
+			flags |= USHER_WAIT_HTTP;
 	now = clock_boot_usec();
 	if (watch) {
 		r = file_watch_check(watch, now);
@@ -167,7 +176,7 @@ int usher_source_wait(struct usher_source *source, const struct usher_wait *wait
 	deadline = deadline_of(source, &asked, clock_boot_usec());
 
 	for (;;) {
-		if (told_to_stop(source))
+		if (source_is_told_to_stop(source))
 			return 0;
 		if (source_take_wanted(source))
 			flags |= USHER_WAIT_WANTED;
@@ -176,5 +185,5 @@ int usher_source_wait(struct usher_source *source, const struct usher_wait *wait
 			break;
 	}
 	/* The order to stop may have come while we waited: it outranks everything. */
-	return told_to_stop(source) ? 0 : r;
+	return source_is_told_to_stop(source) ? 0 : r;
 }

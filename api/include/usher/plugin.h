@@ -26,6 +26,7 @@
 #include <usher/endpoint.h>
 #include <usher/error.h>
 #include <usher/hash.h>
+#include <usher/http.h>
 #include <usher/match.h>
 
 #ifdef __cplusplus
@@ -129,6 +130,7 @@ enum usher_wait_flags {
 	USHER_WAIT_FD = 1u << 2,      /* the descriptor is ready, or in error */
 	USHER_WAIT_PATH = 1u
 			<< 3, /* the file or folder has changed, and has been quiet for a moment */
+	USHER_WAIT_HTTP = 1u << 4, /* since 1.2: usher_http_next() has something */
 };
 
 struct usher_wait {

@@ -1,0 +1,238 @@
+#include "http-credentials.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "ownership.h"
+
+/* One secret, and the file that it is in. */
+struct secret {
+	const char *given; /* of the options; NULL */
+	const char *file;  /* NULL */
+	char *text;        /* in force; NULL: none could be read yet */
+	struct stat last;
+	bool seen;
+};
+
+struct http_credentials {
+	const char *user;
+	struct secret token, password;
+	uint64_t looked_usec;
+};
+
+DEFINE_CLEANUP(struct http_credentials, http_credentials_free);
+DEFINE_CLEANUP(char, http_secret_free);
+
+void http_secret_free(char *secret)
+{
+	if (!secret)
+		return;
+	explicit_bzero(secret, strlen(secret));
+	free(secret);
+}
+
+static int secret_init(struct secret *s, const char *given, const char *file, const char *what,
+		struct usher_error *reterr)
+{
+	if (given && file)
+		return usher_error_set(reterr, -EINVAL, "%s and %s_file are both given: remove one",
+				what, what);
+	s->given = given;
+	s->file = file;
+	if (!given)
+		return 0;
+	s->text = strdup(given);
+	return s->text ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
+}
+
+int http_credentials_new(const struct usher_http_options *options, struct http_credentials **ret,
+		struct usher_error *reterr)
+{
+	cleanup(http_credentials_freep) struct http_credentials *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return usher_error_set(reterr, -ENOMEM, "out of memory");
+	c->user = options->user;
+	r = secret_init(&c->token, options->token, options->token_file, "token", reterr);
+	if (r >= 0)
+		r = secret_init(&c->password, options->password, options->password_file, "password",
+				reterr);
+	if (r < 0)
+		return r;
+	if (!c->user && (options->password || options->password_file))
+		return usher_error_set(
+				reterr, -EINVAL, "a password is given, and no user to go with it");
+	*ret = take(c);
+	return 0;
+}
+
+struct http_credentials *http_credentials_free(struct http_credentials *c)
+{
+	if (!c)
+		return NULL;
+	http_secret_free(c->token.text);
+	http_secret_free(c->password.text);
+	free(c);
+	return NULL;
+}
+
+/* ---- files ---- */
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+			a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+			a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* The whole of a small file, without the line end that editors leave. */
+static int read_secret(const char *path, struct stat *ret_stat, char **ret)
+{
+	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	cleanup(http_secret_freep) char *text = NULL;
+	size_t size = 0;
+
+	if (fd < 0 || fstat(fd, ret_stat) < 0)
+		return -errno;
+	text = calloc(1, HTTP_SECRET_MAX + 2);
+	if (!text)
+		return -ENOMEM;
+	while (size <= HTTP_SECRET_MAX) {
+		ssize_t n = read(fd, text + size, HTTP_SECRET_MAX + 1 - size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		size += (size_t) n;
+	}
+	if (size > HTTP_SECRET_MAX)
+		return -EMSGSIZE;
+	while (size > 0 && strchr("\r\n \t", text[size - 1]))
+		text[--size] = '\0';
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char) text[i] < ' ' || text[i] == 127)
+			return -EBADMSG;
+	if (size == 0)
+		return -ENODATA;
+	*ret = take(text);
+	return 0;
+}
+
+/* > 0: the secret is another. */
+static int secret_look(struct secret *s, const char *what, struct usher_error *reterr)
+{
+	cleanup(http_secret_freep) char *text = NULL;
+	struct stat now;
+	int r;
+
+	if (!s->file)
+		return 0;
+	if (s->text && s->seen && stat(s->file, &now) == 0 && same_file(&now, &s->last))
+		return 0;
+	r = read_secret(s->file, &now, &text);
+	if (r < 0)
+		return usher_error_set(reterr, r, "%s_file %s: %s", what, s->file,
+				r == -ENODATA                   ? "is empty"
+						: r == -EBADMSG ? "holds more than one line of text"
+						: r == -EMSGSIZE ? "is too large to be a secret"
+								 : usher_error_text(NULL, r));
+	s->last = now;
+	s->seen = true;
+	if (s->text && strcmp(s->text, text) == 0)
+		return 0;
+	http_secret_free(s->text);
+	s->text = take(text);
+	return 1;
+}
+
+int http_credentials_look(struct http_credentials *c, bool now, struct usher_error *reterr)
+{
+	uint64_t now_usec = clock_boot_usec();
+	int token, password;
+
+	if (!now && c->looked_usec != 0 && now_usec - c->looked_usec < HTTP_CREDENTIALS_USEC)
+		return 0;
+	c->looked_usec = now_usec;
+	token = secret_look(&c->token, "token", reterr);
+	if (token < 0)
+		return token;
+	password = secret_look(&c->password, "password", reterr);
+	return password < 0 ? password : token + password > 0;
+}
+
+/* ---- headers ---- */
+
+static int not_there(const char *what, const struct secret *s, struct usher_error *reterr)
+{
+	return usher_error_set(
+			reterr, -EACCES, "%s_file %s has not been readable yet", what, s->file);
+}
+
+static char *format_secret(const char *name, const char *scheme, const char *secret)
+{
+	char *line = NULL;
+
+	return asprintf(&line, "%s: %s%s", name, scheme, secret) < 0 ? NULL : line;
+}
+
+/* RFC 4648, section 4. */
+static char *base64(const char *text)
+{
+	static const char digits[] =
+			"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	size_t size = strlen(text), at = 0;
+	char *out = calloc(1, (size + 2) / 3 * 4 + 1);
+
+	for (size_t i = 0; out && i < size; i += 3) {
+		size_t have = size - i < 3 ? size - i : 3;
+		uint32_t bits = 0;
+
+		for (size_t k = 0; k < 3; k++)
+			bits = bits << 8 | (k < have ? (unsigned char) text[i + k] : 0);
+		for (size_t k = 0; k < 4; k++)
+			out[at++] = k <= have ? digits[bits >> (18 - 6 * k) & 63] : '=';
+	}
+	return out;
+}
+
+static int basic_header(const struct http_credentials *c, char **ret, struct usher_error *reterr)
+{
+	cleanup(http_secret_freep) char *pair = NULL;
+	cleanup(http_secret_freep) char *encoded = NULL;
+
+	if (c->password.file && !c->password.text)
+		return not_there("password", &c->password, reterr);
+	if (asprintf(&pair, "%s:%s", c->user, c->password.text ? c->password.text : "") < 0)
+		pair = NULL;
+	encoded = pair ? base64(pair) : NULL;
+	*ret = encoded ? format_secret("Authorization", "Basic ", encoded) : NULL;
+	return *ret ? 0 : -ENOMEM;
+}
+
+int http_credentials_header(const struct http_credentials *c, enum usher_http_auth auth,
+		const char *token_header, char **ret, struct usher_error *reterr)
+{
+	bool has_token = c->token.given || c->token.file;
+
+	*ret = NULL;
+	if (auth == USHER_HTTP_AUTH_NONE)
+		return 0;
+	if (!has_token)
+		return c->user ? basic_header(c, ret, reterr) : 0;
+	if (!c->token.text)
+		return not_there("token", &c->token, reterr);
+	*ret = auth == USHER_HTTP_AUTH_TOKEN
+			? format_secret(token_header, "", c->token.text)
+			: format_secret("Authorization", "Bearer ", c->token.text);
+	return *ret ? 0 : -ENOMEM;
+}

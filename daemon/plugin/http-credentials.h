@@ -1,0 +1,28 @@
+#pragma once
+
+/* A token, or a user and a password, given as such or in files that are read again when they
+ * change. Secrets are in no message, and wiped when they go. */
+
+#include <stdint.h>
+#include <usher/http.h>
+
+#define HTTP_SECRET_MAX       65536
+#define HTTP_CREDENTIALS_USEC UINT64_C(1000000) /* files are looked at no more often */
+
+struct http_credentials;
+
+/* Errors: EINVAL (two ways to say the same), ENOMEM. A file that cannot be read yet is no error
+ * here. */
+int http_credentials_new(const struct usher_http_options *options, struct http_credentials **ret,
+		struct usher_error *reterr);
+struct http_credentials *http_credentials_free(struct http_credentials *c);
+
+/* Look at the files, if they may have changed; `now`: whatever time has passed. > 0: something is
+ * other than before. Errors: those of reading (ENOENT, EACCES, EMSGSIZE, EBADMSG for control
+ * characters), with a message that names the file; what was read before stays in force. */
+int http_credentials_look(struct http_credentials *c, bool now, struct usher_error *reterr);
+/* The header line that lets the request in, to be freed with http_secret_free(); NULL with 0: none
+ * is configured. Errors: EACCES (nothing could be read yet), ENOMEM. */
+int http_credentials_header(const struct http_credentials *c, enum usher_http_auth auth,
+		const char *token_header, char **ret, struct usher_error *reterr);
+void http_secret_free(char *secret);
