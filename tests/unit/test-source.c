@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "loop.h"
 #include "registrar.h"
+#include "scripted-server.h"
 #include "source-backoff.h"
 #include "source.h"
 
@@ -931,6 +932,90 @@ static void back_off_doubles_to_its_maximum_with_full_jitter(void **state)
 			SOURCE_BACKOFF_MAX_USEC);
 }
 
+/* ---- HTTP ---- */
+
+static struct scripted_server server;
+
+static bool answer_with_an_id(struct scripted_connection *c)
+{
+	return scripted_reply(c, "200 OK", "", "from-http");
+}
+
+static struct usher_http *open_http(struct usher_source *source)
+{
+	static const char *servers[] = { server.url, NULL };
+	static const struct usher_http_options options = {
+		.servers = servers, .connections = 4, .connect_timeout_usec = 3000000
+	};
+	const struct usher_http_config config = { .size = sizeof(config), .options = &options };
+	struct usher_http *h = NULL;
+
+	assert_ok(usher_http_new(source, &config, &h, NULL));
+	return h;
+}
+
+/* Ask once, offer what the answer says. */
+static int offer_what_http_says(struct fake *fake, struct usher_source *source)
+{
+	struct usher_http *h = open_http(source);
+	const struct usher_http_request request = { .size = sizeof(request), .path = "/" };
+	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
+	const struct usher_wanted *wanted = await_wanted(source);
+
+	(void) fake;
+	assert_ok(usher_http_start(h, &request, NULL));
+	while (usher_source_wait(source, NULL) > 0)
+		while (usher_http_next(h, &event))
+			(void) usher_source_offer(source, wanted[0].service, set_of(event.data),
+					USHER_FRESH, NULL, event.started_usec);
+	usher_http_free(h);
+	return 0;
+}
+
+static void an_http_answer_ends_the_wait(void **state)
+{
+	struct core *core = *state;
+
+	scripted_server_start(&server, answer_with_an_id, NULL);
+	start(core, offer_what_http_says);
+	want(core, "catalog", "catalog");
+	await_lines(core, 1);
+	assert_string_equal(core->lines[0], "offered catalog from-http");
+	core->source = source_stop(core->source, clock_boot_usec() + LOOP_DEADLINE_USEC);
+	scripted_server_stop(&server);
+}
+
+static int call_who_never_answers(struct fake *fake, struct usher_source *source)
+{
+	struct usher_http *h = open_http(source);
+	const struct usher_http_request request = {
+		.size = sizeof(request), .path = "/", .timeout_usec = UINT64_C(3600000000)
+	};
+	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
+
+	sem_post(&fake->step);
+	fake->r = usher_http_do(h, &request, &event, NULL);
+	usher_http_free(h);
+	return await_stop(source);
+}
+
+static void the_order_to_stop_breaks_a_call_off(void **state)
+{
+	struct core *core = *state;
+	struct plugin_instance *instance;
+	struct fake *fake;
+
+	scripted_server_start(&server, scripted_hang, NULL);
+	fake = start(core, call_who_never_answers);
+	instance = (void *) (uintptr_t) source_instance(core->source);
+	plugin_instance_ref(instance);
+	await_step(fake);
+	core->source = source_stop(core->source, clock_boot_usec() + LOOP_DEADLINE_USEC);
+	assert_errno(fake->r, ECANCELED);
+	plugin_instance_unref(instance);
+	scripted_server_stop(&server);
+}
+
 /* ---- registration ---- */
 
 struct answer {
@@ -1111,6 +1196,8 @@ int main(void)
 		source_test(known_names_are_sorted_and_listed_once),
 		source_test(known_names_have_a_maximum),
 		source_test(the_wait_ends_with_whatever_comes_first),
+		source_test(an_http_answer_ends_the_wait),
+		source_test(the_order_to_stop_breaks_a_call_off),
 		source_test(registering_hands_the_whole_endpoint_over),
 		source_test(the_registrys_refusal_arrives_with_its_words),
 		source_test(what_a_plug_in_cannot_do_is_said),

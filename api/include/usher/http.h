@@ -16,7 +16,7 @@
  * once after a 401. What is secret is in no message.
  *
  * Thread: everything here belongs to the thread that made it, which is that of `run`, or of the
- * registration's functions. Since ABI 1.2. */
+ * registration's functions. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -14,10 +14,11 @@
  * only where `size` covers it; a size of 0 stands for the struct as it was in N.0.
  *
  *   1.0  options, discovery, registration, stage, selector
- *   1.1  view and request say more (health, open requests, who asks, its headers); a stage may
- * weigh, tell what it did, and say per instance whether it looks at the request; a selector may
- * learn from reports, in slots that the host keeps; hashes of keys and selectors of
- * labels for all; the metadata "zone" is a zone
+ *   1.1  view and request say more (health, open requests, who asks, its headers);
+ *        a stage may weigh, tell what it did, and say per instance whether it looks at the request;
+ *        a selector may learn from reports, in slots that the host keeps;
+ *        hashes of keys and selectors of labels for all; the metadata "zone" is a zone;
+ *        HTTP for discovery and registration
  */
 
 #include <stdarg.h>
@@ -130,7 +131,7 @@ enum usher_wait_flags {
 	USHER_WAIT_FD = 1u << 2,      /* the descriptor is ready, or in error */
 	USHER_WAIT_PATH = 1u
 			<< 3, /* the file or folder has changed, and has been quiet for a moment */
-	USHER_WAIT_HTTP = 1u << 4, /* since 1.2: usher_http_next() has something */
+	USHER_WAIT_HTTP = 1u << 4, /* since 1.1: usher_http_next() has something */
 };
 
 struct usher_wait {
