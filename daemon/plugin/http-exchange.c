@@ -129,6 +129,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *userdata)
 }
 
 /* The connection is there, and the request is about to go out. */
+/* NOLINTNEXTLINE(readability-non-const-parameter): curl's type */
 static int on_ready(void *userdata, char *remote_address, char *local_address, int remote_port,
 		int local_port)
 {
@@ -188,10 +189,10 @@ static int add_headers(struct exchange *x)
 	for (struct curl_slist *l = x->headers; l; l = l->next)
 		explicit_bzero(l->data, strlen(l->data));
 	curl_slist_free_all(take(x->headers));
-	r = http_credentials_look(h->credentials, false, &x->why);
-	if (r >= 0 || r != -ENOMEM)
-		r = http_credentials_header(
-				h->credentials, h->config.auth, h->token_header, &secret, &x->why);
+	/* What was read before stays good while the file cannot be read. */
+	(void) http_credentials_look(h->credentials, false, NULL);
+	r = http_credentials_header(
+			h->credentials, h->config.auth, h->token_header, &secret, &x->why);
 	if (r >= 0 && secret)
 		r = add_line(x, secret);
 	return r < 0 ? r : add_own_lines(x);
