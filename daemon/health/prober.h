@@ -2,8 +2,8 @@
 
 /* Asks targets in turn, each at its interval, off the core: the one prober of the node.
  *
- * Probes are spread over threads ("shards"), each a loop of its own over epoll with a heap of due
- * times. A probe's next time is counted from when it was due, not from when it was carried out, so
+ * Probes are spread over threads ("shards"), each a loop of its own over epoll with a wheel of
+ * timers. A probe's next time is counted from when it was due, not from when it was carried out, so
  * a slow answer does not shift it; jitter is drawn anew each time within the interval. The first
  * attempt comes at once, as fast as PROBER_BURST allows, the second at a random point of the
  * interval. One attempt of a probe at a time: where the timeout is longer than the interval, the
@@ -12,7 +12,7 @@
  * An attempt whose answer was there in time but was read late, because this process stood still
  * (SIGSTOP, suspend, starved), proves nothing either way: a thread that finds that it has stood
  * still discards what is under way and asks everybody again, spread like first attempts, before
- * anything is judged.
+ * anything is judged. One that is short of time all along believes every fourth attempt.
  *
  * With a cap on the rate (max_rate) intervals are stretched alike for all, and prober_stats says by
  * how much. Results come to the core in batches. Thread: the core's, but for the threads inside. */

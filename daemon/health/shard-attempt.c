@@ -30,6 +30,21 @@ static bool is_stalled(const struct shard *s)
 	return s->stalled || s->now_usec - s->turn_usec >= SHARD_STALL_USEC;
 }
 
+/* Whether what an attempt has come to says nothing of the other side: the answer may have been
+ * there in time. */
+static bool is_doubtful(struct probe *probe)
+{
+	const struct shard *s = probe->shard;
+
+	if (!is_stalled(s) || s->now_usec < probe->attempt.deadline_usec ||
+			probe->doubts == SHARD_DOUBTS_MAX) {
+		probe->doubts = 0;
+		return false;
+	}
+	probe->doubts++;
+	return true;
+}
+
 static uint64_t random_share(struct shard *s, uint64_t of)
 {
 	return of ? random_below(&s->random, of) : 0;
@@ -159,7 +174,7 @@ void attempt_finish(struct attempt *attempt, const struct verdict *verdict)
 	assert(probe->state == PROBE_IS_UNDER_WAY);
 	attempt->state = NULL;
 	s->now_usec = clock_boot_usec();
-	if (is_stalled(s) && s->now_usec > attempt->deadline_usec)
+	if (is_doubtful(probe))
 		verdict = NULL;
 	probe_record(probe, verdict);
 	probe_leave(probe);
@@ -173,10 +188,6 @@ static void probe_on_deadline(struct probe *probe)
 {
 	struct verdict verdict;
 
-	if (is_stalled(probe->shard)) { /* the answer may have been there in time */
-		probe_ask_anew(probe);
-		return;
-	}
 	verdict_set(&verdict, PROBE_TIMEOUT, 0, "no answer within %.10g s (%s)",
 			(double) probe->timing.timeout_usec / (double) USEC_PER_SEC,
 			probe->attempt.phase ? probe->attempt.phase : "starting");

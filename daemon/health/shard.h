@@ -21,6 +21,9 @@
  * before does. */
 #define SHARD_STALL_USEC      UINT64_C(100000)
 #define SHARD_STANDSTILL_USEC UINT64_C(1000000)
+/* Attempts of a probe in a row that are not believed because the loop was stalled. One that is
+ * short of time all along would else never find anybody down. */
+#define SHARD_DOUBTS_MAX 3
 /* The core is told of results no more often than this. */
 #define SHARD_BATCH_USEC UINT64_C(10000)
 
@@ -45,8 +48,9 @@ struct probe {
 	struct timer timer; /* until it is due, then until the deadline */
 	TAILQ_ENTRY(probe) all, line;
 	enum probe_state state;
-	bool is_taken; /* the shard has it */
-	bool asked;    /* at least once since it was new */
+	bool is_taken;   /* the shard has it */
+	bool asked;      /* at least once since it was new */
+	unsigned doubts; /* attempts in a row that were not believed */
 	struct probe_timing timing;
 	uint64_t base_usec; /* when it was due last, without jitter */
 	uint64_t due_usec;

@@ -1,5 +1,6 @@
 /* The prober against real servers on loopback. */
 
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -706,21 +707,39 @@ static struct told asker_read(struct asker *asker)
 	return told;
 }
 
-/* While it waits for an answer, which comes meanwhile. */
-static void asker_stand_still(struct asker *asker, struct probe_server *server, uint64_t usec)
+static bool asker_has_told(const struct asker *asker)
+{
+	struct pollfd told = { .fd = asker->told_fd, .events = POLLIN };
+
+	return poll(&told, 1, 0) > 0;
+}
+
+static void pass(uint64_t usec)
 {
 	struct timespec span = { .tv_sec = (time_t) (usec / 1000000),
 		.tv_nsec = (long) (usec % 1000000) * 1000 };
+
+	(void) nanosleep(&span, NULL);
+}
+
+static void asker_halt(struct asker *asker)
+{
+	assert_int_equal(kill(asker->pid, SIGSTOP), 0);
+	assert_int_equal(waitpid(asker->pid, NULL, WUNTRACED), asker->pid);
+}
+
+/* While it waits for an answer, which comes meanwhile. */
+static void asker_stand_still(struct asker *asker, struct probe_server *server, uint64_t usec)
+{
 	unsigned asked;
 
 	(void) pthread_mutex_lock(server->gate);
 	asked = server->asked;
 	while (server->asked == asked)
 		(void) sched_yield();
-	assert_int_equal(kill(asker->pid, SIGSTOP), 0);
-	assert_int_equal(waitpid(asker->pid, NULL, WUNTRACED), asker->pid);
+	asker_halt(asker);
 	(void) pthread_mutex_unlock(server->gate);
-	(void) nanosleep(&span, NULL);
+	pass(usec);
 	assert_int_equal(kill(asker->pid, SIGCONT), 0);
 }
 
@@ -764,6 +783,28 @@ static void an_answer_that_was_in_time_is_not_blamed_for_being_read_late(void **
 		asker_stop(&asker);
 		probe_server_stop(&server);
 	}
+}
+
+/* One that stands still in each attempt, past its end, has an excuse for a few of them only. */
+static void whoever_is_always_short_of_time_still_finds_the_dead(void **state)
+{
+	struct black_hole hole;
+	struct asker asker;
+
+	(void) state;
+	asker_start(&asker, 100 * MSEC);
+	black_hole_open(&hole);
+	assert_int_equal(write(asker.port_fd, &hole.port, 2), 2);
+	for (int i = 0; i < 40 && !asker_has_told(&asker); i++) {
+		pass(20 * MSEC);
+		asker_halt(&asker);
+		pass(250 * MSEC);
+		assert_int_equal(kill(asker.pid, SIGCONT), 0);
+	}
+	assert_true(asker_has_told(&asker));
+	assert_int_equal(asker_read(&asker).reason, PROBE_TIMEOUT);
+	asker_stop(&asker);
+	black_hole_close(&hole);
 }
 
 /* ---- removal ---- */
@@ -966,6 +1007,7 @@ int main(void)
 		TEST(a_cap_on_the_rate_stretches_all_intervals_and_says_so),
 		TEST(a_shorter_interval_moves_the_next_attempt_forward),
 		TEST(an_answer_that_was_in_time_is_not_blamed_for_being_read_late),
+		TEST(whoever_is_always_short_of_time_still_finds_the_dead),
 		TEST(a_removed_probe_is_broken_off_and_tells_nothing),
 		TEST(a_probe_may_be_removed_while_results_are_told),
 		TEST(very_many_come_and_go),
