@@ -3,7 +3,7 @@
 /* The answer to one HTTP/1.1 request (RFC 9112), read as its bytes come, in pieces of any size,
  * without memory of its own: what is remembered between two pieces is one short line.
  *
- *     while ((event = http_answer_read(&a, &at, &size, &body)) > HTTP_ANSWER_MORE)
+ *     while ((event = http_answer_read(&a, &at, &size, &body, &body_size)) > HTTP_ANSWER_MORE)
  *
  * Only what a health check needs is looked at: the status, where the body ends, whether the
  * connection can be used again. Interim answers (1xx) are skipped, but for 101: nobody asked for
