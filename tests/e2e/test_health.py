@@ -173,7 +173,8 @@ def test_an_answer_that_takes_too_long_is_none(usherd, instances):
     wait_states(daemon, a="up", b="up")
 
 
-def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances):
+@pytest.mark.parametrize("seconds", [0.6, 1.5])  # several timeouts; and so long that what was found before is asked anew
+def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances, seconds):
     made = instances(*"abcdefgh")
     daemon = usherd(checked({"interval": "50ms", "timeout": "150ms", "fall": 1, "rise": 1}))
     daemon.write_endpoints({"catalog": [i.endpoint() for i in made]})
@@ -185,7 +186,7 @@ def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances
     for _ in range(3):
         asked_again(made[0], 2)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(0.6)  # several timeouts: what passes is the subject
+        time.sleep(seconds)  # what passes is the subject
         daemon.process.send_signal(signal.SIGCONT)
         for i in made:
             asked_again(i, 3)
@@ -342,18 +343,80 @@ def test_removing_wins_over_whatever_health_says(usherd, instances):
     wait_states(daemon, b="down", c="up")
 
 
-def test_what_people_decided_and_what_was_observed_are_kept_apart(usherd, instances):
+@pytest.mark.parametrize("state", ["draining", "maintenance"])
+def test_what_people_decided_and_what_was_observed_are_kept_apart(usherd, instances, state):
     a, b = instances("a", "b")
     a.status = 500
     daemon = usherd(checked())
-    daemon.write_endpoints({"catalog": [a.endpoint(state="draining"), b.endpoint(state="draining")]})
+    daemon.write_endpoints({"catalog": [a.endpoint(state=state), b.endpoint(state=state)]})
     daemon.start()
     wait_states(daemon, a="down", b="up")
-    assert {name: e["admin_state"] for name, e in known(daemon).items()} == {"a": "draining", "b": "draining"}
+    assert {name: e["admin_state"] for name, e in known(daemon).items()} == {"a": state, "b": state}
+    assert pick_code(daemon) == (503, "filtered")  # and not all_unhealthy
     daemon.write_endpoints({"catalog": [a.endpoint(), b.endpoint()]})
     wait_until("both are ready", lambda: {e["admin_state"] for e in known(daemon).values()} == {"ready"})
     assert states(daemon) == {"a": "down", "b": "up"}
     assert daemon.picked() == {"b"}
+
+
+def test_what_the_registry_says_and_what_was_observed_stand_side_by_side(usherd, instances):
+    b = instances("b")
+    held, port = closed_port()
+    daemon = usherd(checked())
+    daemon.write_endpoints({"catalog": [{"id": "a", "address": "127.0.0.1", "port": port, "ready": True}, b.endpoint()]})
+    daemon.start()
+    wait_states(daemon, a="down", b="up")
+    assert daemon.picked() == {"b"}
+    a = known(daemon)["a"]
+    assert a["conditions"]["ready"] is True
+    assert (a["health"]["state"], a["health"]["reason"]) == ("down", "refused")
+    held.close()
+
+
+def test_draining_failing_and_silent_are_different_words_everywhere(usherd, instances):
+    drained, failing, silent, well = instances("drained", "failing", "silent", "well")
+    daemon = usherd(checked({"interval": "100ms", "timeout": "500ms", "fall": 1}))
+    daemon.write_endpoints({"catalog": [drained.endpoint(state="draining"), failing.endpoint(), silent.endpoint(),
+                                        well.endpoint()]})
+    failing.status = 500
+    silent.hold()
+    daemon.start()
+    wait_states(daemon, drained="up", failing="down", silent="down", well="up")
+
+    all_known = known(daemon)
+    assert {name: e["admin_state"] for name, e in all_known.items()} == {
+        "drained": "draining", "failing": "ready", "silent": "ready", "well": "ready"}
+    assert [all_known[name]["health"]["reason"] for name in ("drained", "failing", "silent")] == ["ok", "status", "timeout"]
+
+    metrics = daemon.call("GET", "/metrics").body.decode()
+    counts = dict(re.findall(r'^usher_health_endpoints\{service="catalog",state="(\w+)"\} (\d+)$', metrics, re.M))
+    assert counts == {"unknown": "0", "up": "2", "degraded": "0", "down": "2", "ejected": "0"}
+
+    told = daemon.get("/v1/services/catalog/explain")
+    left = {stage["stage"]: {e["id"]: e["reason"] for e in stage["left"]} for stage in told["stages"]}
+    assert left["admin"] == {"drained": "draining"}
+    assert set(left["health"]) == {"failing", "silent"}
+    silent.let_go()
+
+
+def test_canaries_are_counted_when_they_are_well(usherd, instances):
+    old = instances("old")
+    new = instances("new-1", "new-2", "new-3")
+    canary = {"canary": {"match": "version=v2", "share": "100%", "minimum": 2, "on_empty": "pass"}}
+    daemon = usherd(checked(chain=[*CHAIN, canary]))
+    daemon.write_endpoints({"catalog": [old.endpoint()] + [i.endpoint(metadata={"version": "v2"}) for i in new]})
+    daemon.start()
+    wait_states(daemon, **{i.name: "up" for i in [old, *new]})
+    assert daemon.picked() == {"new-1", "new-2", "new-3"}
+    new[0].status = 500
+    wait_until("two are left", lambda: daemon.picked() == {"new-2", "new-3"})
+    # one is too few, and none is, too: then all that are well take the requests
+    new[1].status = 500
+    wait_until("the old one is used", lambda: daemon.picked() == {"old", "new-3"})
+    new[2].status = 500
+    wait_until("only the old one is used", lambda: daemon.picked() == {"old"})
+    new[0].status = new[1].status = 200
+    wait_until("canaries are used again", lambda: daemon.picked() == {"new-1", "new-2"})
 
 
 def test_a_label_may_say_the_port_and_the_path(usherd, instances):
