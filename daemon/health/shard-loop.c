@@ -189,15 +189,15 @@ static int shard_timeout(struct shard *s)
 
 static void shard_turn(struct shard *s)
 {
-	int count = epoll_wait(s->epoll_fd, s->events, SHARD_EVENTS_MAX, shard_timeout(s));
+	int count = shard_wait(s, shard_timeout(s));
 
 	s->now_usec = clock_boot_usec();
 	shard_notice_stall(s);
 	for (int i = 1; count > 0; i++) {
 		bool more = count == SHARD_EVENTS_MAX && i < WAITS_A_TURN;
 
-		shard_dispatch(s, count);
-		count = more ? epoll_wait(s->epoll_fd, s->events, SHARD_EVENTS_MAX, 0) : 0;
+		shard_dispatch(s);
+		count = more ? shard_wait(s, 0) : 0;
 	}
 	shard_run_timers(s);
 	shard_start_some(s);

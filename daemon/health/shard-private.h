@@ -52,11 +52,14 @@ struct shard {
 	bool stalled;       /* in this turn */
 	bool first_is_next; /* which line is served, where both wait */
 	struct epoll_event events[SHARD_EVENTS_MAX];
-	int event_count, event_at;
+	int event_count, event_at; /* -1: what the wait has brought is not dealt with yet */
 };
 
 /* shard-watch.c */
-void shard_dispatch(struct shard *s, int count);
+/* How many events are there, at most SHARD_EVENTS_MAX. Whose watch is removed before or while they
+ * are dealt with is not called. */
+int shard_wait(struct shard *s, int timeout_msec);
+void shard_dispatch(struct shard *s);
 /* What the shard keeps of an engine, opened. Errors: of engine->open; EMFILE: too many engines. */
 int shard_open_engine(struct shard *s, const struct engine *engine, void **ret);
 void *shard_opened(const struct shard *s, const struct engine *engine); /* of one that is open */

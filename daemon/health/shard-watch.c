@@ -27,7 +27,7 @@ void shard_watch_remove(struct shard *shard, struct shard_watch *watch)
 	(void) control(shard, EPOLL_CTL_DEL, watch, 0);
 	/* One wait tells of a descriptor once: the event that is being dealt with was the only one.
 	 */
-	if (shard->event_at < shard->event_count &&
+	if (shard->event_at >= 0 && shard->event_at < shard->event_count &&
 			shard->events[shard->event_at].data.ptr == watch)
 		return;
 	for (int i = shard->event_at + 1; i < shard->event_count; i++)
@@ -35,10 +35,18 @@ void shard_watch_remove(struct shard *shard, struct shard_watch *watch)
 			shard->events[i].data.ptr = NULL;
 }
 
-void shard_dispatch(struct shard *s, int count)
+int shard_wait(struct shard *s, int timeout_msec)
 {
-	s->event_count = count;
-	for (s->event_at = 0; s->event_at < count; s->event_at++) {
+	int count = epoll_wait(s->epoll_fd, s->events, SHARD_EVENTS_MAX, timeout_msec);
+
+	s->event_count = count > 0 ? count : 0;
+	s->event_at = -1;
+	return s->event_count;
+}
+
+void shard_dispatch(struct shard *s)
+{
+	for (s->event_at = 0; s->event_at < s->event_count; s->event_at++) {
 		struct shard_watch *watch = s->events[s->event_at].data.ptr;
 
 		if (watch)

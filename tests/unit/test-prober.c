@@ -13,6 +13,7 @@
 #include "loop.h"
 #include "probe-server.h"
 #include "prober.h"
+#include "shard-private.h"
 
 #define PROBES_MAX 4096
 #define MSEC       UINT64_C(1000)
@@ -785,6 +786,44 @@ static void an_answer_that_was_in_time_is_not_blamed_for_being_read_late(void **
 	}
 }
 
+/* The answer lies there when the loop finds out that it was away, and that it asks everybody anew.
+ */
+static void an_answer_that_came_during_a_standstill_is_nobodys(void **state)
+{
+	struct bench *b = *state;
+	pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+	struct probe_server server = { .answer = HTTP_OK, .gate = &gate };
+	struct probe_server other = { .answer = HTTP_OK };
+	struct prober_stats stats;
+	struct seen *seen;
+	struct shard *shard;
+	unsigned asked;
+
+	probe_server_start(&server);
+	probe_server_start(&other);
+	seen = ask(b, http_at(server.port));
+	(void) ask(b, http_at(other.port)); /* keeps the loop turning */
+	await(seen, 1);
+	shard = seen->probe->shard;
+
+	(void) pthread_mutex_lock(&gate);
+	asked = server.asked;
+	while (server.asked == asked)
+		(void) sched_yield();
+	(void) pthread_mutex_lock(&shard->lock);
+	pass(200 * MSEC); /* until it waits for the lock */
+	(void) pthread_mutex_unlock(&gate);
+	pass(SHARD_STANDSTILL_USEC);
+	(void) pthread_mutex_unlock(&shard->lock);
+
+	await(seen, seen->count + 5);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	prober_stats(b->prober, &stats);
+	assert_true(stats.standstills >= 1);
+	probe_server_stop(&server);
+	probe_server_stop(&other);
+}
+
 /* One that stands still in each attempt, past its end, has an excuse for a few of them only. */
 static void whoever_is_always_short_of_time_still_finds_the_dead(void **state)
 {
@@ -1007,6 +1046,7 @@ int main(void)
 		TEST(a_cap_on_the_rate_stretches_all_intervals_and_says_so),
 		TEST(a_shorter_interval_moves_the_next_attempt_forward),
 		TEST(an_answer_that_was_in_time_is_not_blamed_for_being_read_late),
+		TEST(an_answer_that_came_during_a_standstill_is_nobodys),
 		TEST(whoever_is_always_short_of_time_still_finds_the_dead),
 		TEST(a_removed_probe_is_broken_off_and_tells_nothing),
 		TEST(a_probe_may_be_removed_while_results_are_told),
