@@ -84,7 +84,7 @@ static int walk(const struct field_list *list, struct request *q, struct context
 
 	for (size_t i = 0; i < list->count; i++) {
 		struct reports_told *told = &q->server->reports;
-		struct usher_report report;
+		struct usher_report report = {};
 		int r;
 
 		r = report_from_item(&items[i], &report, reterr);

@@ -80,7 +80,7 @@ static char *put_utf8(char *to, unsigned c)
 
 static int read_unicode_escape(struct reader *r, char **to)
 {
-	unsigned c, low;
+	unsigned c = 0, low = 0;
 	int error;
 
 	error = read_hex4(r, &c);
@@ -437,6 +437,7 @@ static int read_named_list(struct reader *r, struct field_list *list)
 }
 
 int fields_list_from_json(
+		// NOLINTNEXTLINE(readability-non-const-parameter): it is changed in place
 		struct field_list *list, char *text, size_t length, struct usher_error *reterr)
 {
 	struct reader r = {
