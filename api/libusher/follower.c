@@ -43,6 +43,7 @@ struct usher_follower {
 	struct followed_directory directory;
 	uint64_t revision;
 	struct watch_freshness freshness;
+	bool panic;            /* as the last line says */
 	uint64_t written_usec; /* what the freshness said was true no earlier than this */
 	uint64_t heard_usec;
 	struct usher_error error;
@@ -76,6 +77,7 @@ static void follower_note_freshness(struct usher_follower *f, const struct watch
 {
 	f->revision = line->revision;
 	f->freshness = line->freshness;
+	f->panic = line->panic;
 	f->written_usec = transfer_quiet_usec(client_transfer(f->client));
 	(void) pthread_cond_broadcast(&f->changed);
 }
@@ -359,6 +361,7 @@ int usher_follower_pick(struct usher_follower *follower, struct usher_choice *re
 		choice.age_usec = follower_age_usec(follower);
 		choice.stale = follower->freshness.stale ||
 				choice.age_usec > follower->freshness.max_age_usec;
+		choice.panic = follower->panic;
 	}
 	(void) pthread_mutex_unlock(&follower->lock);
 	if (!endpoint)

@@ -33,6 +33,7 @@ static int pick_parse(const json_t *answer, struct usher_choice *ret, struct ush
 	choice.revision = revision > 0 ? (uint64_t) revision : 0;
 	choice.age_usec = freshness.age_usec;
 	choice.stale = freshness.stale || freshness.age_usec > freshness.max_age_usec;
+	choice.panic = json_is_true(json_object_get(answer, "panic"));
 	choice_copy(&choice, ret);
 	return 0;
 }

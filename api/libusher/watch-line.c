@@ -175,6 +175,7 @@ static int watch_line_revision(struct watch_line *line, struct usher_error *rete
 	if (!json_is_integer(revision) || json_integer_value(revision) < 0)
 		return field_error(reterr, "revision", "a whole number from 0");
 	line->revision = (uint64_t) json_integer_value(revision);
+	line->panic = json_is_true(json_object_get(line->json, "panic"));
 	return watch_freshness_parse(
 			json_object_get(line->json, "freshness"), &line->freshness, reterr);
 }

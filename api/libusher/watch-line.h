@@ -45,6 +45,7 @@ struct watch_line {
 	enum watch_type type;
 	uint64_t revision; /* of snapshot, update and bookmark */
 	struct watch_freshness freshness;
+	bool panic;                       /* of those three, too */
 	struct watch_endpoint *endpoints; /* all of a snapshot, the changed ones of an update */
 	size_t endpoint_count;
 	const char **removed; /* ids, of an update */

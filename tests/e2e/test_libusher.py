@@ -34,6 +34,7 @@ class Choice(ctypes.Structure):
         ("revision", ctypes.c_uint64),
         ("age_usec", ctypes.c_uint64),
         ("stale", ctypes.c_bool),
+        ("panic", ctypes.c_bool),
     ]
 
 
@@ -328,6 +329,23 @@ def test_a_pick_gives_the_choice_and_its_age(daemon, client):
     assert (choice.id, choice.address, choice.port, choice.secure) == (b"a", b"a.example", 8080, True)
     assert (choice.revision, choice.age_usec, choice.stale) == (7, 812000, False)
     assert daemon.requests[0].body == {"hint": "blue"}
+
+
+def test_a_choice_in_panic_says_so(daemon, client, follow):
+    answer = {"service": "catalog", "revision": 7, "freshness": freshness(), "endpoint": endpoint("a")}
+    daemon.on("POST", "/v1/services/catalog/pick", {**answer, "panic": True})
+    assert client.pick("catalog")[1].panic
+    daemon.on("POST", "/v1/services/catalog/pick", answer)
+    assert not client.pick("catalog")[1].panic
+
+    channel = Channel(snapshot(5, endpoint("a")))
+    daemon.on("GET", WATCH, channel)
+    follower = follow()
+    assert follower.wait() == 0 and not follower.pick().panic
+    channel.put({**update(6, changed=[endpoint("a"), endpoint("b")]), "panic": True})
+    assert follower.wait(6) == 0 and follower.pick().panic
+    channel.put(update(7, removed=["b"]))
+    assert follower.wait(7) == 0 and not follower.pick().panic
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ struct usher_choice {
 	uint64_t revision;
 	uint64_t age_usec; /* upper bound */
 	bool stale;        /* older than the service's max_age */
+	bool panic;        /* too few endpoints are well, so those that are not are chosen, too */
 };
 
 #define USHER_CHOICE_INIT                           \
