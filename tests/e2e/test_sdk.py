@@ -45,7 +45,7 @@ def sdk(tmp_path_factory):
 
 
 def test_the_headers_are_there_and_nothing_else(sdk):
-    assert [h.name for h in sdk.headers] == ["client.h", "document.h", "endpoint.h", "error.h", "hash.h", "match.h", "plugin.h"]
+    assert [h.name for h in sdk.headers] == ["client.h", "document.h", "endpoint.h", "error.h", "hash.h", "http.h", "match.h", "plugin.h"]
     assert not list(sdk.folder.rglob("plugin.symbols"))
 
 
