@@ -1,5 +1,9 @@
 #include "fake-source.h"
 
+#include <poll.h>
+
+#include "clock.h"
+#include "http-private.h"
 #include "test.h"
 
 void fake_source_want(
@@ -108,7 +112,10 @@ void usher_source_known(struct usher_source *source, const char *const *names, s
 
 int usher_source_wait(struct usher_source *source, const struct usher_wait *wait)
 {
-	return source->on_wait(source, wait, source->waits++);
+	int r = source->on_wait(source, wait, source->waits++);
+
+	source->stopped = r == 0;
+	return r;
 }
 
 const char *usher_source_name(struct usher_source *source)
@@ -121,4 +128,72 @@ void usher_log(enum usher_log_priority priority, const char *format, ...)
 {
 	(void) priority;
 	(void) format;
+}
+
+/* ---- HTTP: what a source does for it ---- */
+
+int source_attach_http(struct usher_source *source, struct usher_http *h)
+{
+	h->next = source->http;
+	source->http = h;
+	return 0;
+}
+
+void source_detach_http(struct usher_source *source, struct usher_http *h)
+{
+	struct usher_http **at = &source->http;
+
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+}
+
+bool source_is_told_to_stop(struct usher_source *source)
+{
+	return source->stopped;
+}
+
+int source_wake_fd(struct usher_source *source)
+{
+	(void) source;
+	return -1;
+}
+
+/* One turn, until `until` at most. */
+static int process_http(struct usher_source *s, uint64_t until)
+{
+	struct pollfd fds[SOURCE_HTTP_MAX];
+	uint64_t now = clock_boot_usec();
+	nfds_t count = 0;
+	int flags = 0;
+
+	for (struct usher_http *h = s->http; h; h = h->next) {
+		assert_true(count < SOURCE_HTTP_MAX);
+		fds[count++] = (struct pollfd){ .fd = http_fd(h), .events = POLLIN };
+		if (http_due_usec(h) < until)
+			until = http_due_usec(h);
+	}
+	(void) poll(fds, count, until <= now ? 0 : (int) ((until - now) / 1000 + 1));
+	for (struct usher_http *h = s->http; h; h = h->next)
+		if (http_process(h))
+			flags |= USHER_WAIT_HTTP;
+	return flags;
+}
+
+int fake_source_wait_http(struct usher_source *s, const struct usher_wait *wait)
+{
+	uint64_t patience = clock_boot_usec() + FAKE_PATIENCE_USEC, deadline = patience;
+	uint64_t timeout = wait->backoff ? FAKE_BACKOFF_USEC : wait->timeout_usec;
+	int flags = 0;
+
+	if (timeout > 0 && timeout < FAKE_PATIENCE_USEC)
+		deadline = clock_boot_usec() + timeout;
+	while (!flags) {
+		flags = process_http(s, deadline);
+		if (clock_boot_usec() >= patience)
+			fail_msg("nothing has ended the wait");
+		if (clock_boot_usec() >= deadline)
+			flags |= USHER_WAIT_TIMEOUT;
+	}
+	return flags;
 }

@@ -29,6 +29,8 @@ struct usher_source {
 	int (*on_wait)(struct usher_source *source, const struct usher_wait *wait, unsigned number);
 	void *userdata;
 	unsigned waits;
+	bool stopped;            /* on_wait has said 0 */
+	struct usher_http *http; /* what the plug-in has opened for this source */
 };
 
 /* The strings are borrowed. */
@@ -37,3 +39,10 @@ void fake_source_want(
 struct fake_answer *fake_source_answer(struct usher_source *s, const char *service);
 bool fake_source_knows(const struct usher_source *s, const char *service);
 void fake_source_done(struct usher_source *s);
+
+/* For on_wait: wait in earnest, for what HTTP brings or for the time to be over (a back-off counts
+ * as FAKE_BACKOFF_USEC). Returns USHER_WAIT_HTTP or USHER_WAIT_TIMEOUT, or both. A wait that
+ * nothing ends within FAKE_PATIENCE_USEC ends the test. */
+#define FAKE_BACKOFF_USEC  UINT64_C(10000)
+#define FAKE_PATIENCE_USEC UINT64_C(30000000)
+int fake_source_wait_http(struct usher_source *s, const struct usher_wait *wait);
