@@ -40,6 +40,20 @@ static bool keeps_weight(const struct chain_work *work, size_t kept)
 			!any_weighs(work->view, work->scratch, work->count);
 }
 
+/* What a rule's run is told. */
+static struct usher_pass pass_for(const struct chain_rule *rule, const struct chain_work *work)
+{
+	struct usher_pass pass = { .size = sizeof(pass),
+		.view = work->view,
+		.request = rule->reads_request ? work->request : NULL,
+		.weights = work->weights };
+
+	if (work->marks && rule->marks != CHAIN_NO_MARKS)
+		pass.marks = work->marks +
+				rule->marks * usher_endpoints_count(work->view->endpoints);
+	return pass;
+}
+
 static size_t run_rule(const struct usher_stage *facet, const struct chain_rule *rule,
 		struct usher_pass *pass, const struct chain_work *work)
 {
@@ -103,10 +117,7 @@ static bool run_stage(const struct chain_stage *stage, struct chain_work *work,
 	memcpy(work->scratch, work->candidates, work->count * sizeof(*work->candidates));
 	for (size_t i = 0; i < stage->rule_count; i++) {
 		const struct chain_rule *rule = &stage->rules[i];
-		struct usher_pass pass = { .size = sizeof(pass),
-			.view = work->view,
-			.request = rule->reads_request ? work->request : NULL,
-			.weights = work->weights };
+		struct usher_pass pass = pass_for(rule, work);
 
 		if (!conditions_hold(rule->when, rule->when_count, work->request))
 			continue;
@@ -194,12 +205,9 @@ void chain_tell(const struct chain *c, size_t stage, const struct chain_step *st
 	if (!facet->tell)
 		return;
 	rule = &c->stages[stage].rules[step->rule];
-	pass = (struct usher_pass){ .size = sizeof(pass),
-		.view = work->view,
-		.request = rule->reads_request ? work->request : NULL,
-		.weights = work->weights,
-		.panic = step->panic,
-		.final = step->final };
+	pass = pass_for(rule, work);
+	pass.panic = step->panic;
+	pass.final = step->final;
 	facet->tell(rule->instance->data, &pass, candidates, step->in, step->kept, ret, size);
 	ret[size - 1] = '\0';
 }

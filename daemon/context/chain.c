@@ -36,6 +36,7 @@ static int rule_init(struct chain_rule *rule, struct plugins *plugins,
 		return r;
 	rule->on_empty = policy_of(config, rule->instance->plugin->stage);
 	rule->reads_request = reads_request(rule->instance);
+	rule->marks = CHAIN_NO_MARKS;
 	if (config->when_count == 0)
 		return 0;
 	rule->when = calloc(config->when_count, sizeof(*rule->when));
@@ -82,6 +83,14 @@ bool chain_stage_looks_at_request(const struct chain_stage *stage)
 	return false;
 }
 
+/* The shared part runs once for each publication, as its marks would. */
+static void give_marks(struct chain *c, struct chain_stage *stage)
+{
+	for (size_t i = 0; i < stage->rule_count; i++)
+		if (stage->rules[i].instance->plugin->stage->mark)
+			stage->rules[i].marks = c->mark_count++;
+}
+
 static int add_stages(struct chain *c, struct plugins *plugins,
 		const struct service_config *service, struct usher_error *reterr)
 {
@@ -95,6 +104,8 @@ static int add_stages(struct chain *c, struct plugins *plugins,
 		c->flags |= c->stages[i].plugin->stage->flags;
 		if (c->shared_count == i && !chain_stage_looks_at_request(&c->stages[i]))
 			c->shared_count++;
+		else
+			give_marks(c, &c->stages[i]);
 	}
 	return 0;
 }
@@ -157,6 +168,34 @@ const char *chain_stage_name(const struct chain *c, size_t i)
 const struct usher_selector *chain_selector(const struct chain *c)
 {
 	return c->selector->plugin->selector;
+}
+
+static void mark_for(const struct chain_rule *rule, const struct usher_view *view, uint64_t *marks)
+{
+	const struct usher_stage *facet = rule->instance->plugin->stage;
+	size_t count = usher_endpoints_count(view->endpoints);
+
+	for (uint32_t i = 0; i < count; i++)
+		marks[i] = facet->mark(rule->instance->data, view, i);
+}
+
+int chain_mark(const struct chain *c, const struct usher_view *view, uint64_t **ret)
+{
+	size_t count = usher_endpoints_count(view->endpoints);
+	uint64_t *marks = NULL;
+
+	if (c->mark_count > 0 && count > 0) {
+		marks = calloc(c->mark_count, count * sizeof(*marks));
+		if (!marks)
+			return -ENOMEM;
+	}
+	for (size_t i = c->shared_count; marks && i < c->stage_count; i++)
+		for (size_t k = 0; k < c->stages[i].rule_count; k++)
+			if (c->stages[i].rules[k].marks != CHAIN_NO_MARKS)
+				mark_for(&c->stages[i].rules[k], view,
+						marks + c->stages[i].rules[k].marks * count);
+	*ret = marks;
+	return 0;
 }
 
 bool chain_config_equal(const struct service_config *a, const struct service_config *b)

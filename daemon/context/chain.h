@@ -25,6 +25,7 @@ struct chain_rule {
 	bool reads_request;         /* the instance does; `when` is the host's to judge */
 	struct condition *when;     /* the texts are of the instance's document */
 	size_t when_count;
+	size_t marks; /* which of the marks are the rule's, or CHAIN_NO_MARKS */
 };
 
 struct chain_stage {
@@ -39,6 +40,7 @@ struct chain {
 	size_t stage_count;
 	size_t shared_count; /* of stages, the prefix that looks at no request */
 	unsigned flags;      /* enum usher_stage_flags, of all stages */
+	size_t mark_count;   /* of rules behind the shared part whose stage marks endpoints */
 	struct plugin_instance *selector;
 };
 
@@ -53,6 +55,9 @@ const char *chain_stage_name(const struct chain *c, size_t i);
 /* Whether it must be run anew for each request. */
 bool chain_stage_looks_at_request(const struct chain_stage *stage);
 const struct usher_selector *chain_selector(const struct chain *c);
+/* What the rules that run for a request need to know of the view's endpoints, to be freed; NULL:
+ * nothing. May allocate. ENOMEM. */
+int chain_mark(const struct chain *c, const struct usher_view *view, uint64_t **ret);
 /* Whether two services get chains that do the same, so that one may be kept or shared. */
 bool chain_config_equal(const struct service_config *a, const struct service_config *b);
 
@@ -61,7 +66,8 @@ struct chain_counts {
 	uint64_t passed, failed, next, faults;
 };
 
-#define CHAIN_NO_RULE SIZE_MAX
+#define CHAIN_NO_RULE  SIZE_MAX
+#define CHAIN_NO_MARKS SIZE_MAX
 
 /* What one stage did, for explain. */
 struct chain_step {
@@ -85,6 +91,7 @@ struct chain_work {
 	size_t count;
 	uint32_t *scratch;           /* room for count */
 	uint32_t *weights;           /* the view's, to be changed; NULL outside the shared part */
+	const uint64_t *marks;       /* of chain_mark() for the view; NULL: there are none */
 	struct chain_counts *counts; /* of each stage of the chain; NULL: not counted */
 	/* what came of it */
 	bool panic;

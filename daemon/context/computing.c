@@ -301,6 +301,7 @@ void computing_done(struct computing *k)
 	free(k->weights);
 	free(k->counts);
 	free(k->since_usec);
+	free(k->marks);
 	tally_done(&k->tally);
 }
 

@@ -20,6 +20,7 @@ struct computing {
 	struct chain_work work;
 	struct chain_counts *counts; /* of the chain's stages, for this once */
 	struct tally tally;
+	uint64_t *marks; /* of the snapshot; whoever publishes has them made */
 	const char *filtered_stage;
 	bool filtered_by_health;
 };

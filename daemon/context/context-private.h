@@ -53,8 +53,9 @@ struct context {
 	struct merged merged; /* of the feeds as they are, while merged_valid */
 	bool merged_valid;
 	struct snapshot *snapshot;
-	void *prepared;              /* the selector's, for what the snapshot has chosen */
-	struct tally tally;          /* of the snapshot's endpoints */
+	void *prepared;     /* the selector's, for what the snapshot has chosen */
+	uint64_t *marks;    /* of the snapshot's endpoints, for the stages that look at requests */
+	struct tally tally; /* of the snapshot's endpoints */
 	struct chain_counts *counts; /* of the chain's stages; NULL before the first snapshot */
 	uint64_t selector_faults;    /* answers of the selector that made no sense */
 	struct last_choices *last;   /* NULL: no stage goes by it */

@@ -209,6 +209,7 @@ static int explain_for_request(struct explaining *x)
 	x->view.now_usec = x->request->now_usec;
 	x->work.weights = NULL;
 	x->work.request = x->request;
+	x->work.marks = x->context->marks;
 	r = explain_exclusions(x);
 	return r < 0 ? r : explain_chain(x, chain->shared_count, chain->stage_count);
 }

@@ -168,6 +168,7 @@ static size_t run_for_request(struct context *c, const struct usher_view *view,
 		.candidates = c->directory->candidates,
 		.scratch = c->directory->scratch,
 		.count = s->chosen_count,
+		.marks = c->marks,
 		.counts = c->counts };
 
 	memcpy(work.candidates, s->chosen, s->chosen_count * sizeof(*work.candidates));

@@ -97,6 +97,15 @@ static int prepare(const struct computing *k, const struct snapshot *s, void **r
 	return selector->prepare(k->chain->selector->data, &view, s->chosen, s->chosen_count, ret);
 }
 
+/* The same for the stages that look at the request. */
+static int mark(struct computing *k, const struct snapshot *s)
+{
+	struct usher_view view;
+
+	context_view(k->context, s, &k->tally, k->now_usec, &view);
+	return chain_mark(k->chain, &view, &k->marks);
+}
+
 /* ---- what is said ---- */
 
 static void note_invalid_weight(const struct context *c, const struct snapshot *s, size_t i)
@@ -220,6 +229,8 @@ void context_drop_snapshot(struct context *c)
 {
 	if (c->chain)
 		drop_prepared(c);
+	free(c->marks);
+	c->marks = NULL;
 	c->chain = chain_unref(c->chain);
 	c->next_chain = chain_unref(c->next_chain);
 	c->snapshot = snapshot_unref(c->snapshot);
@@ -257,6 +268,8 @@ static void put_in_force(struct context *c, struct computing *k, struct snapshot
 	}
 	c->snapshot = s;
 	c->prepared = prepared;
+	free(c->marks);
+	c->marks = take(k->marks);
 	tally_done(&c->tally);
 	c->tally = k->tally;
 	k->tally = (struct tally){};
@@ -282,6 +295,8 @@ static int publish(struct context *c, struct computing *k)
 		r = directory_reserve(c->directory, s->count);
 	if (r >= 0)
 		r = prepare_last_choices(c, k->chain, &fresh);
+	if (r >= 0)
+		r = mark(k, s);
 	if (r >= 0)
 		r = prepare(k, s, &prepared);
 	if (r < 0) {

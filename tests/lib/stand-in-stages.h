@@ -191,6 +191,50 @@ static const struct usher_stage named_stage = { .size = sizeof(named_stage),
 STAND_IN(named, .instance_size = sizeof(struct named), .options = named_options,
 		.stage = &named_stage);
 
+/* ---- the one of this id, as it was marked; `asks`: for a request ---- */
+
+static unsigned marking_asked; /* for one endpoint */
+static bool marking_had_marks; /* in the last run */
+
+static uint64_t marking_mark(const void *instance, const struct usher_view *view, uint32_t endpoint)
+{
+	const struct named *n = instance;
+
+	marking_asked++;
+	return strcmp(usher_endpoints_id(view->endpoints, endpoint), n->id) == 0;
+}
+
+static size_t marking_run(
+		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
+{
+	size_t kept = 0;
+
+	marking_had_marks = pass->marks;
+	for (size_t i = 0; i < count; i++)
+		if (pass->marks ? pass->marks[candidates[i]]
+				: marking_mark(instance, pass->view, candidates[i]))
+			candidates[kept++] = candidates[i];
+	return kept;
+}
+
+static void marking_tell(const void *instance, const struct usher_pass *pass,
+		const uint32_t *candidates, size_t count, size_t kept, char *ret_text, size_t size)
+{
+	(void) instance;
+	(void) candidates;
+	(void) count;
+	(void) kept;
+	(void) snprintf(ret_text, size, "%s marks", pass->marks ? "with" : "without");
+}
+
+static const struct usher_stage marking_stage = { .size = sizeof(marking_stage),
+	.needs_request = named_needs_request,
+	.run = marking_run,
+	.tell = marking_tell,
+	.mark = marking_mark };
+STAND_IN(marking, .instance_size = sizeof(struct named), .options = named_options,
+		.stage = &marking_stage);
+
 /* ---- what the host hands over ---- */
 
 static size_t last_run(
@@ -398,6 +442,7 @@ static const struct usher_plugin *const stand_in_stages[] = {
 	&well_plugin,
 	&growing_plugin,
 	&named_plugin,
+	&marking_plugin,
 	&last_plugin,
 	&untried_plugin,
 	&nonsense_plugin,

@@ -638,6 +638,79 @@ static void a_selector_that_goes_astray_fails_the_pick_and_is_said_once(void **s
 	explanation_done(&e);
 }
 
+/* ---- marks ---- */
+
+static const char *picked_by_hint(struct fixture *f, const char *hint)
+{
+	struct usher_request request = { .size = sizeof(request), .hint = hint };
+	struct pick p;
+
+	return pick_with(f, &request, &p);
+}
+
+static void each_rule_marks_each_endpoint_once_a_publication(void **state)
+{
+	struct fixture *f = *state;
+
+	marking_asked = 0;
+	configure(f,
+			"chain: [{marking: [{when: {hint: b}, id: b, asks: true}, "
+			"{id: c, asks: true}]}]");
+	fake_offer("one", "catalog", "a b c");
+	assert_int_equal(marking_asked, 2 * 3);
+	assert_string_equal(picked_by_hint(f, "b"), "b");
+	assert_string_equal(picked_by_hint(f, "x"), "c");
+	assert_true(marking_had_marks);
+	assert_int_equal(marking_asked, 2 * 3);
+
+	/* Now they stand elsewhere. */
+	fake_offer("one", "catalog", "aa b c d");
+	fake_offer("one", "catalog", "b c d");
+	assert_int_equal(marking_asked, 2 * (3 + 4 + 3));
+	assert_string_equal(picked_by_hint(f, "b"), "b");
+	assert_string_equal(picked_by_hint(f, "x"), "c");
+	assert_int_equal(marking_asked, 2 * (3 + 4 + 3));
+}
+
+static void marks_change_with_the_chain(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, "chain: [{marking: {id: a, asks: true}}]");
+	fake_offer("one", "catalog", "a b c");
+	assert_string_equal(picked(f), "a");
+	configure(f, "chain: [{last: {}}, {marking: {id: b, asks: true}}]");
+	assert_string_equal(picked(f), "b");
+	configure(f, "chain: [{last: {}}]");
+	assert_null(catalog(f)->marks);
+	configure(f, "chain: [{last: {}}, {marking: {id: c}}]"); /* behind one that asks */
+	assert_string_equal(picked(f), "c");
+	assert_true(marking_had_marks);
+}
+
+static void the_shared_part_has_no_marks(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, "chain: [{marking: {id: b}}]");
+	fake_offer("one", "catalog", "a b c");
+	assert_false(marking_had_marks);
+	assert_null(catalog(f)->marks);
+	assert_string_equal(picked(f), "b");
+}
+
+static void an_explanation_has_the_marks_of_a_pick(void **state)
+{
+	struct fixture *f = *state;
+	struct explanation e;
+
+	configure(f, "chain: [{marking: {id: b, asks: true}}]");
+	fake_offer("one", "catalog", "a b c");
+	assert_string_equal(explained(f, &e), "b");
+	assert_string_equal(stage_of(&e, "marking")->told, "with marks");
+	explanation_done(&e);
+}
+
 /* ---- memory ---- */
 
 static int publish(void *userdata)
@@ -658,11 +731,12 @@ static void a_publication_without_memory_leaves_the_last_one_whole(void **state)
 {
 	struct fixture *f = *state;
 
-	configure(f, "chain: [whole, last], select: learning");
+	configure(f, "chain: [whole, last, {marking: {id: b, asks: true}}], select: learning");
 	fake_offer("one", "catalog", "a b c");
-	report(f, "b", 7);
+	report(f, "c", 7);
 	assert_survives_oom(publish, f);
 	assert_string_equal(picked(f), "b");
+	assert_true(marking_had_marks);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -692,6 +766,10 @@ int main(void)
 		TEST(a_stage_that_answers_nonsense_fails_the_pick_and_is_said_once),
 		TEST(nonsense_at_publication_is_said_once_too),
 		TEST(a_selector_that_goes_astray_fails_the_pick_and_is_said_once),
+		TEST(each_rule_marks_each_endpoint_once_a_publication),
+		TEST(marks_change_with_the_chain),
+		TEST(the_shared_part_has_no_marks),
+		TEST(an_explanation_has_the_marks_of_a_pick),
 		TEST(a_publication_without_memory_leaves_the_last_one_whole),
 	};
 

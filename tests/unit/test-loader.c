@@ -404,6 +404,7 @@ static void one_of_the_oldest_minor_is_taken_and_lacks_what_came_later(void **st
 	assert_null(plugin->stage->needs_request);
 	assert_null(plugin->stage->run);
 	assert_null(plugin->stage->tell);
+	assert_null(plugin->stage->mark);
 	assert_non_null(plugin->selector->pick);
 	assert_int_equal(plugin->selector->flags, 0);
 	assert_int_equal(plugin->selector->slot_size, 0);

@@ -18,7 +18,8 @@
  *        a stage may weigh, tell what it did, and say per instance whether it looks at the request;
  *        a selector may learn from reports, in slots that the host keeps;
  *        hashes of keys and selectors of labels for all; the metadata "zone" is a zone;
- *        HTTP for discovery and registration
+ *        HTTP for discovery and registration;
+ *        what a stage that looks at the request needs to know of endpoints is marked before
  */
 
 #include <stdarg.h>
@@ -272,6 +273,8 @@ struct usher_pass {
 		       have been left */
 	bool final; /* written by the stage: where it leaves none, none it is, whatever on_empty
 		       says */
+	const uint64_t *marks; /* what the stage's mark made of each endpoint of the view; NULL: it
+				  was not asked, so the stage asks itself */
 };
 
 struct usher_stage {
@@ -300,6 +303,13 @@ struct usher_stage {
 	void (*tell)(const void *instance, const struct usher_pass *pass,
 			const uint32_t *candidates, size_t count, size_t kept, char *ret_text,
 			size_t size);
+	/* What the stage needs to know of one endpoint, in 64 bits of its own, for a run that is to
+	 * take a few nanoseconds an endpoint: the host asks for all of them at publication and
+	 * hands the answers to each run for a request, in pass->marks. It depends on nothing but
+	 * the instance and the view, less its active, slots and now_usec; a pointer to a text of
+	 * the endpoint is good, for the marks do not outlive it. As pure as filter. NULL: nothing
+	 * to mark. */
+	uint64_t (*mark)(const void *instance, const struct usher_view *view, uint32_t endpoint);
 };
 
 enum usher_selector_flags {
