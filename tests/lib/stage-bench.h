@@ -20,7 +20,7 @@ struct stage_bench {
 	uint32_t weights[BENCH_ENDPOINTS_MAX], candidates[BENCH_ENDPOINTS_MAX];
 	uint32_t came_in[BENCH_ENDPOINTS_MAX];
 	uint8_t health[BENCH_ENDPOINTS_MAX], admin[BENCH_ENDPOINTS_MAX], ranks[BENCH_ENDPOINTS_MAX];
-	uint64_t since[BENCH_ENDPOINTS_MAX];
+	uint64_t since[BENCH_ENDPOINTS_MAX], marks[BENCH_ENDPOINTS_MAX];
 	struct usher_view view;
 	struct usher_request request;
 	struct usher_pass pass;
@@ -126,6 +126,50 @@ __attribute__((unused)) static void bench_health(struct stage_bench *b, const ch
 	b->view.health = b->health;
 }
 
+/* The same run without marks, if it had some, gives the same. */
+static void bench_run_without_marks(const struct stage_bench *b, size_t count)
+{
+	struct usher_pass pass = b->pass;
+	static uint32_t candidates[BENCH_ENDPOINTS_MAX];
+
+	if (!pass.marks)
+		return;
+	pass.marks = NULL;
+	pass.panic = pass.final = false;
+	memcpy(candidates, b->came_in, count * sizeof(*candidates));
+	assert_int_equal(usher_plugin.stage->run(b->instance, &pass, candidates, count), b->kept);
+	assert_memory_equal(candidates, b->candidates, b->kept * sizeof(*candidates));
+	assert_int_equal(pass.final, b->pass.final);
+}
+
+/* Run over the first `count` that came in, with marks where the request is looked at, as the host
+ * does. */
+static size_t bench_run_over(
+		struct stage_bench *b, const struct usher_request *request, size_t count)
+{
+	memcpy(b->candidates, b->came_in, count * sizeof(*b->candidates));
+	b->pass = (struct usher_pass){ .size = sizeof(b->pass),
+		.view = &b->view,
+		.request = request,
+		.weights = request ? NULL : b->weights };
+	if (request && usher_plugin.stage->mark) {
+		for (uint32_t i = 0; i < usher_endpoints_count(b->set); i++)
+			b->marks[i] = usher_plugin.stage->mark(b->instance, &b->view, i);
+		b->pass.marks = b->marks;
+	}
+	b->kept = usher_plugin.stage->run
+			? usher_plugin.stage->run(b->instance, &b->pass, b->candidates, count)
+			: usher_plugin.stage->filter(
+					  b->instance, &b->view, request, b->candidates, count);
+	assert_true(b->kept <= count);
+	bench_run_without_marks(b, count);
+	b->told[0] = '\0';
+	if (usher_plugin.stage->tell)
+		usher_plugin.stage->tell(b->instance, &b->pass, b->came_in, count, b->kept, b->told,
+				sizeof(b->told));
+	return b->kept;
+}
+
 /* As in the shared part of the chain, or for the request. Returns how many stay. */
 static size_t bench_run_for(struct stage_bench *b, const struct usher_request *request)
 {
@@ -134,21 +178,7 @@ static size_t bench_run_for(struct stage_bench *b, const struct usher_request *r
 	for (uint32_t i = 0; i < usher_endpoints_count(b->set); i++)
 		if (b->admin[i] == USHER_ADMIN_READY)
 			b->came_in[count++] = i;
-	memcpy(b->candidates, b->came_in, count * sizeof(*b->candidates));
-	b->pass = (struct usher_pass){ .size = sizeof(b->pass),
-		.view = &b->view,
-		.request = request,
-		.weights = request ? NULL : b->weights };
-	b->kept = usher_plugin.stage->run
-			? usher_plugin.stage->run(b->instance, &b->pass, b->candidates, count)
-			: usher_plugin.stage->filter(
-					  b->instance, &b->view, request, b->candidates, count);
-	assert_true(b->kept <= count);
-	b->told[0] = '\0';
-	if (usher_plugin.stage->tell)
-		usher_plugin.stage->tell(b->instance, &b->pass, b->came_in, count, b->kept, b->told,
-				sizeof(b->told));
-	return b->kept;
+	return bench_run_over(b, request, count);
 }
 
 __attribute__((unused)) static size_t bench_run(struct stage_bench *b)

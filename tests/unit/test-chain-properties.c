@@ -41,7 +41,7 @@ struct world {
 
 /* What was seen, so that nothing is proven about what never happens. */
 static struct seen {
-	unsigned refused, worlds, picks, chosen, none, exact, panics, rules;
+	unsigned refused, worlds, picks, chosen, none, exact, panics, rules, marked;
 	unsigned stages[MODEL_KINDS], selectors[ELEMENTS_OF(selectors)];
 } seen;
 
@@ -550,6 +550,44 @@ static void check_explanation(const struct world *w, const struct model_request 
 	}
 }
 
+/* Who is left of the chosen for the request. */
+static size_t run_with(const struct context *c, const struct usher_request *request,
+		const uint64_t *marks, uint32_t *candidates)
+{
+	const struct snapshot *s = c->snapshot;
+	uint32_t scratch[MODEL_ENDPOINTS_MAX];
+	struct usher_view view;
+	struct chain_work work = { .view = &view,
+		.request = request,
+		.candidates = candidates,
+		.count = s->chosen_count,
+		.scratch = scratch,
+		.marks = marks };
+
+	context_view(c, s, &c->tally, request->now_usec, &view);
+	memcpy(candidates, s->chosen, s->chosen_count * sizeof(*candidates));
+	return chain_run(
+			c->chain, c->chain->shared_count, c->chain->stage_count, &work, NULL, NULL);
+}
+
+/* What was marked at publication says the same as a look at the endpoints. */
+static void check_marks(const struct world *w, const struct model_request *q,
+		const struct model_result *r, const struct usher_request *request)
+{
+	const struct context *c = w->context;
+	uint32_t marked[MODEL_ENDPOINTS_MAX], looked_at[MODEL_ENDPOINTS_MAX];
+	size_t count;
+
+	if (!c->marks)
+		return;
+	seen.marked++;
+	count = run_with(c, request, c->marks, marked);
+	if (run_with(c, request, NULL, looked_at) != count ||
+			memcmp(marked, looked_at, count * sizeof(*marked)) != 0)
+		broken(w, q, r, "without marks others are left than with them, which are %zu\n",
+				count);
+}
+
 static void choose(struct world *w)
 {
 	size_t consumer = below(ELEMENTS_OF(consumers));
@@ -567,6 +605,7 @@ static void choose(struct world *w)
 	explanation_done(&explanation);
 	context_pick(w->context, &a.request, fake_boot_usec, &pick);
 	check_pick(w, &q, &r, &pick);
+	check_marks(w, &q, &r, &a.request);
 
 	seen.picks++;
 	seen.exact += r.exact;
@@ -634,6 +673,7 @@ static void no_stage_and_no_selector_went_unseen(void **state)
 	assert_true(seen.none > seen.picks / 20);
 	assert_true(seen.exact > seen.picks / 4);
 	assert_true(seen.panics > seen.picks / 100);
+	assert_true(seen.marked > seen.picks / 4);
 }
 
 static int load_plugins(void **state)

@@ -34,14 +34,7 @@ static size_t run_usable(struct stage_bench *b)
 	for (uint32_t i = 0; i < usher_endpoints_count(b->set); i++)
 		if (usher_endpoints_id(b->set, i)[2] == 'u')
 			b->came_in[count++] = i;
-	memcpy(b->candidates, b->came_in, count * sizeof(*b->candidates));
-	b->pass = (struct usher_pass){
-		.size = sizeof(b->pass), .view = &b->view, .request = &b->request
-	};
-	b->kept = usher_plugin.stage->run(b->instance, &b->pass, b->candidates, count);
-	b->told[0] = '\0';
-	usher_plugin.stage->tell(b->instance, &b->pass, b->came_in, count, b->kept, b->told,
-			sizeof(b->told));
+	(void) bench_run_over(b, &b->request, count);
 	return b->kept ? (size_t) (usher_endpoints_id(b->set, b->candidates[0])[1] - '0')
 		       : SIZE_MAX;
 }

@@ -368,6 +368,47 @@ static void version_answers_as_the_vectors_do(void **state)
 	}
 }
 
+/* The greatest numbers that a mark holds, greater ones, and more versions than are kept in mind. */
+static void version_tells_apart_what_no_mark_holds(void **state)
+{
+	static const struct labelled endpoints[LABELLED_MAX] = { { "a", "2097151.2097151.2097151" },
+		{ "b", "2097152" }, { "c", "0.2097152.0" }, { "d", "2147483647.0.2147483647" },
+		{ "e", "1.0.0" }, { "f", "1.0.0-1" }, { "g", "1.0.0-rc.1" }, { "h", "0" },
+		{ "i", "none" }, { "j", NULL }, { "k", "" }, { "l", "0.0.1" }, { "m", "1.0.0+b" },
+		{ "n", "0.1" }, { "o", "2" }, { "p", "3" } };
+	static const struct {
+		const char *version, *expected;
+	} rows[] = {
+		{ "2097151.2097151.2097151", "a" },
+		{ "2097152", "b" },
+		{ ">2097151.0.0", "a b d" },
+		{ "0.2097152", "c" },
+		{ "~2147483647", "d" },
+		{ "1", "e m" },
+		{ "1.0.0-1", "f" },
+		{ ">=1.0.0-1 <2", "e f g m" },
+		{ "0", "h" },
+		{ "0.x", "c h l n" },
+		{ "*", "a b c d e h l m n o p" },
+		{ "<0", "" },
+	};
+	struct compiled_stage s;
+	struct labelled_set l;
+
+	(void) state;
+	assert_ok(compiled_stage_init(&s, "{}", NULL));
+	labelled_set_init(&l, "API_VERSION", endpoints);
+	for (size_t i = 0; i < ELEMENTS_OF(rows); i++) {
+		const struct usher_request request = { .size = sizeof(request),
+			.version = rows[i].version };
+
+		print_message("%s\n", rows[i].version);
+		assert_string_equal(kept_ids(&s, &l, &request), rows[i].expected);
+	}
+	labelled_set_done(&l);
+	compiled_stage_done(&s);
+}
+
 /* a 1.0, b 1.2.5, c 2.0.0-rc.1, d has none, e has one that is none, f 2.0 */
 static const struct labelled mixed[] = { { "a", "1.0" }, { "b", "v1.2.5" }, { "c", "2.0.0-rc.1" },
 	{ "d", NULL }, { "e", "newest" }, { "f", "2.0" }, {} };
@@ -493,6 +534,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_range_is_refused_with_the_place),
 		cmocka_unit_test(a_range_has_so_many_bounds_and_no_more),
 		cmocka_unit_test(version_answers_as_the_vectors_do),
+		cmocka_unit_test(version_tells_apart_what_no_mark_holds),
 		cmocka_unit_test(version_says_what_is_asked_for_and_by_whom),
 		cmocka_unit_test(version_says_why_an_endpoint_is_left_out),
 		cmocka_unit_test(version_is_strict_and_refuses_options_that_cannot_be_meant),

@@ -43,14 +43,27 @@ static bool is_in(const struct canary *c, const struct usher_view *view,
 	return usher_request_draw(request, c->by != BY_RANDOM, seed) < c->share;
 }
 
-static size_t count_usable(const struct canary *c, const struct usher_view *view,
+/* Whether it is a canary. */
+static uint64_t canary_mark(const void *instance, const struct usher_view *view, uint32_t endpoint)
+{
+	const struct canary *c = instance;
+
+	return usher_match_holds(c->parsed, view->endpoints, endpoint);
+}
+
+static bool is_canary(const struct canary *c, const struct usher_pass *pass, uint32_t i)
+{
+	return pass->marks ? pass->marks[i] : canary_mark(c, pass->view, i);
+}
+
+static size_t count_usable(const struct canary *c, const struct usher_pass *pass,
 		const uint32_t *candidates, size_t count)
 {
 	size_t usable = 0;
 
 	for (size_t i = 0; i < count; i++)
-		usable += view->weights[candidates[i]] > 0 &&
-				usher_match_holds(c->parsed, view->endpoints, candidates[i]);
+		usable += pass->view->weights[candidates[i]] > 0 &&
+				is_canary(c, pass, candidates[i]);
 	return usable;
 }
 
@@ -58,14 +71,13 @@ static size_t canary_run(
 		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
 {
 	const struct canary *c = instance;
-	const struct usher_view *view = pass->view;
-	bool in = is_in(c, view, pass->request);
+	bool in = is_in(c, pass->view, pass->request);
 	size_t kept = 0;
 
-	if (in && count_usable(c, view, candidates, count) < (size_t) c->minimum)
+	if (in && count_usable(c, pass, candidates, count) < (size_t) c->minimum)
 		return 0;
 	for (size_t i = 0; i < count; i++)
-		if (usher_match_holds(c->parsed, view->endpoints, candidates[i]) == in)
+		if (is_canary(c, pass, candidates[i]) == in)
 			candidates[kept++] = candidates[i];
 	pass->final = !in;
 	return kept;
@@ -106,7 +118,7 @@ static void canary_tell(const void *instance, const struct usher_pass *pass,
 		(void) snprintf(ret_text, size,
 				"this request, %s, is of the %.3g%% for canaries, but %zu of them "
 				"are usable and %lld are wanted",
-				how, 100 * c->share, count_usable(c, pass->view, candidates, count),
+				how, 100 * c->share, count_usable(c, pass, candidates, count),
 				(long long) c->minimum);
 }
 
@@ -171,4 +183,5 @@ USHER_PLUGIN(.name = "canary", .summary = "A share for those that match, the res
 				.explain = canary_explain,
 				.run = canary_run,
 				.tell = canary_tell,
+				.mark = canary_mark,
 		});

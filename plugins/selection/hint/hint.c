@@ -48,21 +48,44 @@ static struct wanted wanted_hint(const struct hint *h, const struct usher_reques
 	return (struct wanted){};
 }
 
-static size_t hint_filter(const void *instance, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t count)
+/* The address of the hint that an endpoint carries; 0: none. */
+static uint64_t hint_mark(const void *instance, const struct usher_view *view, uint32_t endpoint)
 {
 	const struct hint *h = instance;
-	const char *hint = wanted_hint(h, request).hint;
+
+	return (uintptr_t) usher_endpoints_metadata(view->endpoints, endpoint, h->label);
+}
+
+static const char *value_of(const struct hint *h, const struct usher_pass *pass, uint32_t i)
+{
+	uint64_t mark = pass->marks ? pass->marks[i] : hint_mark(h, pass->view, i);
+
+	return (const char *) (uintptr_t) mark; /* NOLINT(performance-no-int-to-ptr): it was one */
+}
+
+static size_t hint_run(
+		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
+{
+	const struct hint *h = instance;
+	const char *hint = wanted_hint(h, pass->request).hint;
+	const char *right = NULL, *wrong = NULL; /* what was the hint, and what was not */
 	size_t kept = 0;
 
 	if (!hint)
 		return count;
 	for (size_t i = 0; i < count; i++) {
-		const char *value =
-				usher_endpoints_metadata(view->endpoints, candidates[i], h->label);
+		const char *value = value_of(h, pass, candidates[i]);
 
-		if (value && strcmp(value, hint) == 0)
-			candidates[kept++] = candidates[i];
+		/* A set has each text once, so few need to be compared. */
+		if (value && value != right && value != wrong) {
+			if (strcmp(value, hint) == 0)
+				right = value;
+			else
+				wrong = value;
+		}
+		/* Without a branch, for who has it comes in no order. */
+		candidates[kept] = candidates[i];
+		kept += value && value == right;
 	}
 	return kept;
 }
@@ -157,7 +180,8 @@ USHER_PLUGIN(.name = "hint", .summary = "Those that the request hints at",
 		.stage = &(const struct usher_stage){
 				.size = sizeof(struct usher_stage),
 				.looks_at_request = true,
-				.filter = hint_filter,
 				.explain = hint_explain,
+				.run = hint_run,
 				.tell = hint_tell,
+				.mark = hint_mark,
 		});

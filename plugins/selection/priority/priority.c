@@ -77,6 +77,17 @@ static size_t tier_of(const struct priority *p, const struct usher_view *view, u
 	return 0;
 }
 
+static uint64_t priority_mark(
+		const void *instance, const struct usher_view *view, uint32_t endpoint)
+{
+	return tier_of(instance, view, endpoint);
+}
+
+static size_t mark_of(const struct priority *p, const struct usher_pass *pass, uint32_t i)
+{
+	return pass->marks ? pass->marks[i] : tier_of(p, pass->view, i);
+}
+
 static void write_tier(const struct priority *p, const struct usher_view *view, size_t tier,
 		char *ret, size_t size)
 {
@@ -100,10 +111,10 @@ static bool is_taken_out(const struct usher_view *view, uint32_t i)
 			(view->admin_states && view->admin_states[i] != USHER_ADMIN_READY);
 }
 
-static void count_tiers(const struct priority *p, const struct usher_view *view,
+static void count_tiers(const struct priority *p, const struct usher_pass *pass,
 		const uint32_t *candidates, size_t count, struct tiers *ret)
 {
-	size_t all = usher_endpoints_count(view->endpoints), next = 0;
+	size_t all = usher_endpoints_count(pass->view->endpoints), next = 0;
 
 	*ret = (struct tiers){};
 	for (uint32_t i = 0; i < all; i++) {
@@ -112,9 +123,9 @@ static void count_tiers(const struct priority *p, const struct usher_view *view,
 		size_t tier;
 
 		next += usable;
-		if (is_taken_out(view, i))
+		if (is_taken_out(pass->view, i))
 			continue;
-		tier = tier_of(p, view, i);
+		tier = mark_of(p, pass, i);
 		ret->tiers[tier].all++;
 		ret->tiers[tier].usable += usable;
 		if (tier >= ret->count)
@@ -132,12 +143,12 @@ static double health_of(const struct priority *p, const struct tier *tier)
 	return health > NEARLY ? 1 : health;
 }
 
-static void share_out(const struct priority *p, const struct usher_view *view,
+static void share_out(const struct priority *p, const struct usher_pass *pass,
 		const uint32_t *candidates, size_t count, struct tiers *ret)
 {
 	double sum = 0, left = 1;
 
-	count_tiers(p, view, candidates, count, ret);
+	count_tiers(p, pass, candidates, count, ret);
 	for (size_t i = 0; i < ret->count; i++)
 		sum += health_of(p, &ret->tiers[i]);
 	for (size_t i = 0; i < ret->count; i++) {
@@ -181,13 +192,17 @@ static size_t priority_run(
 	struct tiers t;
 	size_t tier, kept = 0;
 
-	share_out(p, pass->view, candidates, count, &t);
+	share_out(p, pass, candidates, count, &t);
 	tier = tier_for(&t, pass->view, pass->request);
 	if (tier == t.count) /* all that is left has weight 0: the selector says so */
 		return count;
-	for (size_t i = 0; i < count; i++)
-		if (tier_of(p, pass->view, candidates[i]) == tier)
-			candidates[kept++] = candidates[i];
+	for (size_t i = 0; i < count; i++) {
+		bool in = mark_of(p, pass, candidates[i]) == tier;
+
+		/* Without a branch, for tiers come in no order. */
+		candidates[kept] = candidates[i];
+		kept += in;
+	}
 	return kept;
 }
 
@@ -214,7 +229,7 @@ static void priority_tell(const void *instance, const struct usher_pass *pass,
 	char name[80];
 
 	(void) kept;
-	share_out(p, pass->view, candidates, count, &t);
+	share_out(p, pass, candidates, count, &t);
 	tier = tier_for(&t, pass->view, pass->request);
 	if (tier == t.count || t.tiers[0].share > NEARLY)
 		return;
@@ -304,4 +319,5 @@ USHER_PLUGIN(.name = "priority", .summary = "The best tier first, as far as it c
 				.flags = USHER_STAGE_WHOLE,
 				.run = priority_run,
 				.tell = priority_tell,
+				.mark = priority_mark,
 		});

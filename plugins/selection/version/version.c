@@ -55,49 +55,95 @@ static void wanted_read(struct wanted *w, const struct version_stage *s,
 	w->range = s->default_text ? &s->default_range : NULL;
 }
 
-/* A service has many endpoints and few versions: what was found of a text holds for it again. */
-struct found {
-	size_t count;
-	struct {
-		const char *text;
-		bool fits;
-	} texts[4]; /* the first that came */
-};
+/* What an endpoint's version is, in a mark: its three numbers, where they are small and there is no
+ * pre-release; or that its text must be read; or 0, for one that is missing or cannot be read. */
+#define MARK_NUMBERS   (UINT64_C(1) << 63)
+#define MARK_TEXT      UINT64_C(1)
+#define MARK_PART_BITS 21
+#define MARK_PART_MAX  ((1u << MARK_PART_BITS) - 1)
 
-static bool text_fits(const char *text, const struct range *range, struct found *found)
-{
-	struct version version;
-	struct fault fault;
-	bool fits;
-
-	for (size_t i = 0; i < found->count; i++)
-		if (strcmp(found->texts[i].text, text) == 0)
-			return found->texts[i].fits;
-	fits = version_read(text, &version, &fault) && range_fits(range, &version) == RANGE_YES;
-	if (found->count < sizeof(found->texts) / sizeof(found->texts[0])) {
-		found->texts[found->count].text = text;
-		found->texts[found->count++].fits = fits;
-	}
-	return fits;
-}
-
-static size_t version_filter(const void *instance, const struct usher_view *view,
-		const struct usher_request *request, uint32_t *candidates, size_t count)
+static uint64_t version_mark(const void *instance, const struct usher_view *view, uint32_t endpoint)
 {
 	const struct version_stage *s = instance;
-	struct found found = {};
+	const char *text = usher_endpoints_metadata(view->endpoints, endpoint, s->label);
+	struct version version;
+	struct fault fault;
+	uint64_t mark = 1;
+
+	if (!text || !version_read(text, &version, &fault))
+		return 0;
+	for (size_t i = 0; i < 3; i++) {
+		if (version.part[i] > MARK_PART_MAX || version.pre.length > 0)
+			return MARK_TEXT;
+		mark = mark << MARK_PART_BITS | version.part[i];
+	}
+	return mark; /* the 1 has become MARK_NUMBERS */
+}
+
+static uint64_t mark_of(const struct version_stage *s, const struct usher_pass *pass, uint32_t i)
+{
+	return pass->marks ? pass->marks[i] : version_mark(s, pass->view, i);
+}
+
+static bool numbers_fit(uint64_t mark, const struct range *range)
+{
+	struct version version = {};
+
+	for (size_t i = 3; i > 0; i--, mark >>= MARK_PART_BITS)
+		version.part[i - 1] = (uint32_t) mark & MARK_PART_MAX;
+	return range_fits(range, &version) == RANGE_YES;
+}
+
+static bool text_fits(const struct version_stage *s, const struct usher_view *view, uint32_t i,
+		const struct range *range)
+{
+	const char *text = usher_endpoints_metadata(view->endpoints, i, s->label);
+	struct version version;
+	struct fault fault;
+
+	return text && version_read(text, &version, &fault) &&
+			range_fits(range, &version) == RANGE_YES;
+}
+
+/* A service has many endpoints and few versions: what was found of a mark holds for it again. */
+struct found {
+	uint64_t mark;
+	bool fits;
+};
+
+#define FOUND_BITS 4
+
+static bool mark_fits(const struct version_stage *s, const struct usher_pass *pass, uint32_t i,
+		const struct range *range, struct found *found)
+{
+	uint64_t mark = mark_of(s, pass, i);
+
+	if (!(mark & MARK_NUMBERS))
+		return mark == MARK_TEXT && text_fits(s, pass->view, i, range);
+	/* Fibonacci hashing, as in Knuth's The Art of Computer Programming, 6.4 */
+	found += mark * UINT64_C(0x9e3779b97f4a7c15) >> (64 - FOUND_BITS);
+	if (found->mark != mark)
+		*found = (struct found){ mark, numbers_fit(mark, range) };
+	return found->fits;
+}
+
+static size_t version_run(
+		const void *instance, struct usher_pass *pass, uint32_t *candidates, size_t count)
+{
+	const struct version_stage *s = instance;
+	struct found found[1 << FOUND_BITS] = {};
 	struct wanted w;
 	size_t kept = 0;
 
-	wanted_read(&w, s, request);
+	wanted_read(&w, s, pass->request);
 	if (!w.range)
 		return 0;
 	for (size_t i = 0; i < count; i++) {
-		const char *text =
-				usher_endpoints_metadata(view->endpoints, candidates[i], s->label);
+		bool fits = mark_fits(s, pass, candidates[i], w.range, found);
 
-		if (text && text_fits(text, w.range, &found))
-			candidates[kept++] = candidates[i];
+		/* Without a branch, for who fits comes in no order. */
+		candidates[kept] = candidates[i];
+		kept += fits;
 	}
 	return kept;
 }
@@ -233,8 +279,9 @@ USHER_PLUGIN(.name = "version", .summary = "Those of the version that is asked f
 		.stage = &(const struct usher_stage){
 				.size = sizeof(struct usher_stage),
 				.looks_at_request = true,
-				.filter = version_filter,
 				.explain = version_explain,
 				.flags = USHER_STAGE_STRICT,
+				.run = version_run,
 				.tell = version_tell,
+				.mark = version_mark,
 		});

@@ -19,11 +19,12 @@
 #define ZONES_MAX                256 /* that are told apart */
 #define OVERPROVISIONING_DEFAULT 1.4
 #define SEED                     UINT64_C(0x7a6f6e65) /* "zone" */
+#define MARK_INSIDE              UINT64_C(1)
 
 struct zone {
 	const char *prefer;                  /* option */
 	const struct usher_node *spill_over; /* option */
-	double share;                        /* 0: one by the number of zones */
+	double share;                        /* 0: one by the number of the service's zones */
 	double overprovisioning;
 };
 
@@ -31,7 +32,6 @@ struct zone {
 struct capacity {
 	uint64_t local, total; /* weights of candidates */
 	size_t local_count;
-	size_t zones; /* of the service, this one included */
 	double share; /* of the traffic that comes from this zone */
 	double borne; /* of that, how much stays: 0..1 */
 };
@@ -51,21 +51,8 @@ static bool is_in(const struct usher_view *view, uint32_t i, const char *wanted)
 	return zone && strcasecmp(zone, wanted) == 0;
 }
 
-static size_t keep(const struct usher_view *view, const char *wanted, bool inside,
-		uint32_t *candidates, size_t count)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (is_in(view, candidates[i], wanted) == inside)
-			candidates[kept++] = candidates[i];
-	return kept;
-}
-
-/* ---- spilling over ---- */
-
 /* FNV-1a over the lower case (http://www.isthe.com/chongo/tech/comp/fnv/): enough to tell zones
- * apart. 0 stands for a free place. */
+ * apart. Even, and not 0. */
 static uint64_t hash_of_zone(const char *zone)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -75,10 +62,43 @@ static uint64_t hash_of_zone(const char *zone)
 
 		hash = (hash ^ (c >= 'A' && c <= 'Z' ? c + 32u : c)) * UINT64_C(0x100000001b3);
 	}
-	return hash ? hash : 1;
+	hash &= ~MARK_INSIDE;
+	return hash ? hash : MARK_INSIDE << 1;
 }
 
-/* Whether this hash is seen for the first time. */
+/* The hash of its zone, 0 for none; and whether it is in the one that is wanted. */
+static uint64_t zone_mark(const void *instance, const struct usher_view *view, uint32_t endpoint)
+{
+	const char *wanted = wanted_zone(instance, view);
+	const char *zone = usher_endpoints_zone(view->endpoints, endpoint);
+	uint64_t mark = zone ? hash_of_zone(zone) : 0;
+
+	return wanted && is_in(view, endpoint, wanted) ? mark | MARK_INSIDE : mark;
+}
+
+static uint64_t mark_of(const struct zone *z, const struct usher_pass *pass, uint32_t i)
+{
+	return pass->marks ? pass->marks[i] : zone_mark(z, pass->view, i);
+}
+
+static size_t keep(const struct zone *z, const struct usher_pass *pass, bool inside,
+		uint32_t *candidates, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		bool is_inside = mark_of(z, pass, candidates[i]) & MARK_INSIDE;
+
+		/* Without a branch, for zones come in no order. */
+		candidates[kept] = candidates[i];
+		kept += is_inside == inside;
+	}
+	return kept;
+}
+
+/* ---- spilling over ---- */
+
+/* Whether this hash is seen for the first time; 0 is a free place. */
 static bool note_hash(uint64_t *seen, size_t noted, uint64_t hash)
 {
 	size_t i = hash % ZONES_MAX;
@@ -95,44 +115,40 @@ static bool note_hash(uint64_t *seen, size_t noted, uint64_t hash)
 
 /* Of all endpoints, not only of the candidates: a zone that is down has not gone. Those without a
  * zone are in one more. */
-static size_t count_zones(const struct usher_view *view, const char *wanted)
+static size_t count_zones(const struct zone *z, const struct usher_pass *pass)
 {
-	size_t count = usher_endpoints_count(view->endpoints), zones = 0;
+	size_t count = usher_endpoints_count(pass->view->endpoints), zones = 0;
 	uint64_t seen[ZONES_MAX] = { 0 };
-	const char *last = NULL;
 	bool without = false;
 
-	zones += note_hash(seen, zones, hash_of_zone(wanted));
+	zones += note_hash(seen, zones, hash_of_zone(wanted_zone(z, pass->view)));
 	for (uint32_t i = 0; i < count; i++) {
-		const char *zone = usher_endpoints_zone(view->endpoints, i);
+		uint64_t hash = mark_of(z, pass, i) & ~MARK_INSIDE;
 
-		/* A set has each text once, so most need no second look. */
-		if (!zone)
+		if (hash)
+			zones += note_hash(seen, zones, hash);
+		else
 			without = true;
-		else if (zone != last)
-			zones += note_hash(seen, zones, hash_of_zone(zone));
-		last = zone;
 	}
 	return zones + without;
 }
 
-static void measure(const struct zone *z, const struct usher_view *view, const uint32_t *candidates,
+static void measure(const struct zone *z, const struct usher_pass *pass, const uint32_t *candidates,
 		size_t count, struct capacity *ret)
 {
-	const char *wanted = wanted_zone(z, view);
-	struct capacity c = { .zones = count_zones(view, wanted) };
+	struct capacity c = { .share = z->share };
 	double part;
 
 	for (size_t i = 0; i < count; i++) {
-		uint32_t weight = view->weights[candidates[i]];
+		uint32_t weight = pass->view->weights[candidates[i]];
+		bool inside = mark_of(z, pass, candidates[i]) & MARK_INSIDE;
 
 		c.total += weight;
-		if (is_in(view, candidates[i], wanted)) {
-			c.local += weight;
-			c.local_count++;
-		}
+		c.local += inside ? weight : 0;
+		c.local_count += inside;
 	}
-	c.share = z->share > 0 ? z->share : 1.0 / (double) c.zones;
+	if (c.share <= 0)
+		c.share = 1.0 / (double) count_zones(z, pass);
 	part = c.total > 0 ? (double) c.local / (double) c.total : 0;
 	c.borne = part * z->overprovisioning / c.share;
 	/* Where nobody else could take it, all of it stays. */
@@ -163,11 +179,11 @@ static size_t zone_run(
 	if (!wanted)
 		return 0;
 	if (!z->spill_over)
-		return keep(pass->view, wanted, true, candidates, count);
-	measure(z, pass->view, candidates, count, &c);
+		return keep(z, pass, true, candidates, count);
+	measure(z, pass, candidates, count, &c);
 	if (c.local_count == 0)
 		return 0;
-	return keep(pass->view, wanted, stays(pass, &c), candidates, count);
+	return keep(z, pass, stays(pass, &c), candidates, count);
 }
 
 static void zone_explain(const void *instance, const struct usher_view *view,
@@ -210,7 +226,7 @@ static void zone_tell(const void *instance, const struct usher_pass *pass,
 	}
 	if (!z->spill_over)
 		return;
-	measure(z, pass->view, candidates, count, &c);
+	measure(z, pass, candidates, count, &c);
 	if (c.borne < 1)
 		(void) snprintf(ret_text, size,
 				"zone %s has %.3g%% of the capacity for %.3g%% of the traffic: "
@@ -296,4 +312,5 @@ USHER_PLUGIN(.name = "zone", .summary = "Those of one zone, as far as it can bea
 				.needs_request = zone_needs_request,
 				.run = zone_run,
 				.tell = zone_tell,
+				.mark = zone_mark,
 		});
