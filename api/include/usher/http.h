@@ -60,68 +60,68 @@ struct usher_http_options {
 	uint64_t connect_timeout_usec;
 };
 
-#define USHER_HTTP_OPTIONS(type, member)                                                                                           \
+#define USHER_HTTP_OPTIONS(instance_type, member)                                                                                  \
 	{                                                                                                                          \
 		.name = "servers",                                                                                                 \
 		.type = USHER_OPTION_STRINGS,                                                                                      \
-		.offset = offsetof(type, member.servers),                                                                          \
+		.offset = offsetof(instance_type, member.servers),                                                                 \
 		.flags = USHER_REQUIRED,                                                                                           \
 		.help = "Where the registry is: http:// or https:// with host and port; several are tried in turn."                \
 	},                                                                                                                         \
 			{ .name = "ca",                                                                                            \
 				.type = USHER_OPTION_PATH,                                                                         \
-				.offset = offsetof(type, member.ca),                                                               \
+				.offset = offsetof(instance_type, member.ca),                                                      \
 				.help = "The certificates that the registry's is verified with; when absent, the system's." },     \
 			{ .name = "certificate",                                                                                   \
 				.type = USHER_OPTION_PATH,                                                                         \
-				.offset = offsetof(type, member.certificate),                                                      \
+				.offset = offsetof(instance_type, member.certificate),                                             \
 				.help = "The client's own certificate, in PEM." },                                                 \
 			{ .name = "key",                                                                                           \
 				.type = USHER_OPTION_PATH,                                                                         \
-				.offset = offsetof(type, member.key),                                                              \
+				.offset = offsetof(instance_type, member.key),                                                     \
 				.help = "The key of the client's certificate, in PEM." },                                          \
 			{ .name = "server_name",                                                                                   \
 				.type = USHER_OPTION_STRING,                                                                       \
-				.offset = offsetof(type, member.server_name),                                                      \
+				.offset = offsetof(instance_type, member.server_name),                                             \
 				.help = "The name that the registry's certificate must have; when absent, the host of its URL." }, \
 			{ .name = "verify",                                                                                        \
 				.type = USHER_OPTION_BOOL,                                                                         \
-				.offset = offsetof(type, member.verify),                                                           \
+				.offset = offsetof(instance_type, member.verify),                                                  \
 				.default_text = "true",                                                                            \
 				.help = "Whether the registry's certificate is verified; false is for trying only." },             \
 			{ .name = "token",                                                                                         \
 				.type = USHER_OPTION_STRING,                                                                       \
-				.offset = offsetof(type, member.token),                                                            \
+				.offset = offsetof(instance_type, member.token),                                                   \
 				.flags = USHER_SECRET,                                                                             \
 				.help = "The token to be let in with." },                                                          \
 			{ .name = "token_file",                                                                                    \
 				.type = USHER_OPTION_PATH,                                                                         \
-				.offset = offsetof(type, member.token_file),                                                       \
+				.offset = offsetof(instance_type, member.token_file),                                              \
 				.help = "A file that holds the token; read again when it changes." },                              \
 			{ .name = "user",                                                                                          \
 				.type = USHER_OPTION_STRING,                                                                       \
-				.offset = offsetof(type, member.user),                                                             \
+				.offset = offsetof(instance_type, member.user),                                                    \
 				.help = "The user to be let in as." },                                                             \
 			{ .name = "password",                                                                                      \
 				.type = USHER_OPTION_STRING,                                                                       \
-				.offset = offsetof(type, member.password),                                                         \
+				.offset = offsetof(instance_type, member.password),                                                \
 				.flags = USHER_SECRET,                                                                             \
 				.help = "The user's password." },                                                                  \
 			{ .name = "password_file",                                                                                 \
 				.type = USHER_OPTION_PATH,                                                                         \
-				.offset = offsetof(type, member.password_file),                                                    \
+				.offset = offsetof(instance_type, member.password_file),                                           \
 				.help = "A file that holds the password; read again when it changes." },                           \
 			{ .name = "connections",                                                                                   \
 				.type = USHER_OPTION_INTEGER,                                                                      \
-				.offset = offsetof(type, member.connections),                                                      \
+				.offset = offsetof(instance_type, member.connections),                                             \
 				.default_text = "64",                                                                              \
 				.min = 1,                                                                                          \
 				.max = 1000,                                                                                       \
 				.help = "How many connections there may be to one server; more requests wait." },                  \
 	{                                                                                                                          \
 		.name = "connect_timeout", .type = USHER_OPTION_DURATION,                                                          \
-		.offset = offsetof(type, member.connect_timeout_usec), .default_text = "3s",                                       \
-		.help = "How long a connection may take to be made."                                                               \
+		.offset = offsetof(instance_type, member.connect_timeout_usec),                                                    \
+		.default_text = "3s", .help = "How long a connection may take to be made."                                         \
 	}
 
 /* What the plug-in itself knows of its registry. */
