@@ -189,8 +189,12 @@ class Instances:
             def log_message(self, *_):
                 pass
 
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):
+                pass  # a probe that was broken off: its time was over
+
         self.released = threading.Event()
-        self.server = http.server.ThreadingHTTPServer(("0.0.0.0", 0), Handler)
+        self.server = Server(("0.0.0.0", 0), Handler)
         self.server.daemon_threads = True
         self.port = self.server.server_address[1]
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
