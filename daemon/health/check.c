@@ -382,3 +382,10 @@ bool check_config_equal(const struct check_config *a, const struct check_config 
 					b->degraded_count) &&
 			commands_equal(a->command, b->command);
 }
+
+bool check_config_keeps_alive(const struct check_config *config)
+{
+	if (config->kind != CHECK_TCP)
+		return config->keep_alive;
+	return config->keep_alive && config->send && config->send[0] && config->expect_text;
+}

@@ -28,6 +28,9 @@ struct check *check_unref(struct check *c);
 const struct check_config *check_config(const struct check *c);
 /* Whether both ask alike. */
 bool check_config_equal(const struct check_config *a, const struct check_config *b);
+/* Whether a connection serves one attempt after the other. Over TCP it must be asked for an answer:
+ * what a server says first it says once. */
+bool check_config_keeps_alive(const struct check_config *config);
 
 /* One endpoint, as the check asks it. Owned by whoever made it; immutable while a probe uses it. */
 struct target {

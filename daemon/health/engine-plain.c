@@ -145,9 +145,11 @@ static void conn_fail(struct conn *conn, int error, const char *doing)
 
 /* ---- tcp ---- */
 
+static void conn_break(struct conn *conn, const struct verdict *verdict);
+
 static void tcp_succeed(struct conn *conn, const char *text)
 {
-	bool keep = config_of(conn->attempt)->keep_alive && config_of(conn->attempt)->expect_text;
+	bool keep = check_config_keeps_alive(config_of(conn->attempt));
 	struct verdict verdict;
 
 	verdict_set(&verdict, PROBE_OK, 0, "%s", text);
@@ -166,7 +168,7 @@ static bool tcp_take(struct conn *conn, const char *data, size_t size)
 	if (memcmp(data, expected + conn->matched, length) != 0) {
 		verdict_set(&verdict, PROBE_BODY, 0, "it answers \"%.*s%.*s\", expected \"%.40s\"",
 				SHOWN(conn->matched), expected, SHOWN(size), data, expected);
-		conn_finish(conn, &verdict, false);
+		conn_break(conn, &verdict);
 		return true;
 	}
 	conn->matched += length;
@@ -378,10 +380,12 @@ static void conn_begin(struct conn *conn)
 }
 
 /* A connection that was kept may have been ended by the other side in the same moment: that says
- * nothing of it, and a new one is made. */
+ * nothing of it, and a new one is made. Nor does what is no answer over TCP, where nobody knows the
+ * end of an answer: it may be the rest of the last one. */
 static void conn_break(struct conn *conn, const struct verdict *verdict)
 {
-	if (conn->is_used_again && conn->attempt->bytes_received == 0) {
+	if (conn->is_used_again &&
+			(conn->attempt->bytes_received == 0 || !is_http(conn->attempt))) {
 		conn_close(conn);
 		conn_begin(conn);
 		return;

@@ -42,7 +42,7 @@ static double estimated_connections(const struct check_config *check)
 	switch (check->kind) {
 	case CHECK_HTTP:
 	case CHECK_TCP:
-		return check->keep_alive ? 0 : 1;
+		return check_config_keeps_alive(check) ? 0 : 1;
 	case CHECK_GRPC:
 		return 1;
 	case CHECK_EXEC:

@@ -18,6 +18,8 @@ struct probe_server {
 	/* set before it starts */
 	const char *answer;    /* NULL: none, ever */
 	bool in_bytes;         /* the answer a byte at a time */
+	size_t holds_back;     /* so many bytes of an answer come in front of the next */
+	bool speaks_first;     /* says the answer when it is connected to, and nothing more */
 	bool closes;           /* after the answer */
 	bool closes_early;     /* instead of an answer */
 	pthread_mutex_t *gate; /* whoever holds it holds the answers back */
@@ -64,6 +66,7 @@ static inline bool probe_server_serve(struct probe_server *s, nfds_t i)
 	int fd = s->polls[i].fd;
 	char request[sizeof(s->request)];
 	ssize_t n = recv(fd, request, sizeof(request) - 1, 0);
+	size_t size;
 
 	if (n <= 0)
 		return false;
@@ -76,9 +79,13 @@ static inline bool probe_server_serve(struct probe_server *s, nfds_t i)
 	}
 	if (s->closes_early || (s->closes_after && s->answers[i] == s->closes_after))
 		return false;
-	if (!s->answer || (s->mutes_after && s->answers[i] == s->mutes_after))
+	if (!s->answer || s->speaks_first || (s->mutes_after && s->answers[i] == s->mutes_after))
 		return true;
-	for (size_t sent = 0, size = strlen(s->answer); sent < size;) {
+	size = strlen(s->answer) - s->holds_back;
+	if (s->answers[i] > 0 && s->holds_back &&
+			send(fd, s->answer + size, s->holds_back, MSG_NOSIGNAL) < 0)
+		return false;
+	for (size_t sent = 0; sent < size;) {
 		size_t piece = s->in_bytes ? 1 : size - sent;
 
 		n = send(fd, s->answer + sent, piece, MSG_NOSIGNAL);
@@ -106,6 +113,8 @@ static inline void *probe_server_run(void *userdata)
 			s->polls[s->poll_count] = (struct pollfd){ .fd = fd, .events = POLLIN };
 			s->answers[s->poll_count++] = 0;
 			atomic_fetch_add(&s->accepted, 1);
+			if (s->speaks_first)
+				(void) send(fd, s->answer, strlen(s->answer), MSG_NOSIGNAL);
 		}
 	}
 	while (s->poll_count > 2)

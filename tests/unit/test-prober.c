@@ -404,16 +404,24 @@ static void a_kept_connection_that_goes_silent_is_given_up(void **state)
 	 * comes. */
 	struct probe_server server = { .answer = HTTP_OK, .mutes_after = 2 };
 	struct seen *seen;
+	unsigned good;
 
 	probe_server_start(&server);
 	seen = ask_each(b, kept_http_at(server.port), 20 * MSEC, 400 * MSEC);
 	while (seen->by_reason[PROBE_TIMEOUT] == 0)
 		await(seen, seen->count + 1);
-	assert_int_equal(seen->last.verdict.reason, PROBE_TIMEOUT);
-	await(seen, seen->count + 1);
-	assert_int_equal(seen->last.verdict.reason, PROBE_OK);
-	assert_int_equal(server.accepted, 2);
+	good = seen->by_reason[PROBE_OK];
+	while (seen->by_reason[PROBE_OK] == good)
+		await(seen, seen->count + 1);
+	assert_true(server.accepted >= 2);
 	probe_server_stop(&server);
+}
+
+static struct target *kept_ping_at(uint16_t port)
+{
+	return target_at(CHECK(.kind = CHECK_TCP, .send = T("PING\r\n"), .expect_text = T("+PONG"),
+					 .keep_alive = true),
+			"127.0.0.1", port, false);
 }
 
 static void what_follows_the_expected_answer_is_no_part_of_the_next(void **state)
@@ -423,13 +431,41 @@ static void what_follows_the_expected_answer_is_no_part_of_the_next(void **state
 	struct seen *seen;
 
 	probe_server_start(&server);
-	seen = ask(b,
-			target_at(CHECK(.kind = CHECK_TCP, .send = T("PING\r\n"),
-						  .expect_text = T("+PONG"), .keep_alive = true),
-					"127.0.0.1", server.port, false));
+	seen = ask(b, kept_ping_at(server.port));
 	await(seen, 5);
 	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
-	assert_int_equal(server.accepted, 1);
+	assert_true(server.accepted < server.asked);
+	probe_server_stop(&server);
+}
+
+static void the_rest_of_an_answer_that_comes_late_is_no_part_of_the_next(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "+PONG\r\n", .holds_back = 2 };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask(b, kept_ping_at(server.port));
+	await(seen, 6);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
+	assert_true(server.accepted > 1);
+	probe_server_stop(&server);
+}
+
+static void what_a_server_says_first_it_says_once_a_connection(void **state)
+{
+	struct bench *b = *state;
+	struct probe_server server = { .answer = "220 ready\r\n", .speaks_first = true };
+	struct seen *seen;
+
+	probe_server_start(&server);
+	seen = ask_each(b,
+			target_at(CHECK(.kind = CHECK_TCP, .expect_text = T("220 "),
+						  .keep_alive = true),
+					"127.0.0.1", server.port, false),
+			20 * MSEC, 500 * MSEC);
+	await(seen, 4);
+	assert_int_equal(seen->by_reason[PROBE_OK], seen->count);
 	probe_server_stop(&server);
 }
 
@@ -1037,6 +1073,8 @@ int main(void)
 		TEST(a_server_that_closes_after_each_answer_is_connected_anew),
 		TEST(a_kept_connection_that_goes_silent_is_given_up),
 		TEST(what_follows_the_expected_answer_is_no_part_of_the_next),
+		TEST(the_rest_of_an_answer_that_comes_late_is_no_part_of_the_next),
+		TEST(what_a_server_says_first_it_says_once_a_connection),
 		TEST(a_kept_connection_ends_with_its_probe),
 		TEST(no_answer_in_time_says_what_was_waited_for),
 		TEST(one_black_hole_among_a_hundred_delays_nobody),
