@@ -48,7 +48,7 @@ static void tell(struct health_office *o, struct health *h)
 	health_tell(h, began_usec);
 	h->events->changed(h->userdata, h);
 	took_usec = clock_boot_usec() - began_usec;
-	if (o->telling && took_usec > HEALTH_BRIEF_USEC)
+	if (o->telling == h && took_usec > HEALTH_BRIEF_USEC)
 		h->quiet_until_usec = began_usec + (1 + HEALTH_QUIET_FACTOR) * took_usec;
 	o->telling = NULL;
 }

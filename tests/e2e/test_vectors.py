@@ -44,6 +44,7 @@ def test_a_feature_that_nobody_can_judge_fails_the_run(tmp_path):
 
 
 def test_a_file_that_holds_no_vectors_is_refused(tmp_path):
-    (tmp_path / "none.json").write_text("{")
-    done = run(tmp_path / "none.json")
-    assert done.returncode == 2 and "none.json" in done.stderr
+    for text in ("{", '{"x": 1}', "[]", '{"vectors": [1]}'):
+        (tmp_path / "none.json").write_text(text)
+        done = run(tmp_path / "none.json")
+        assert done.returncode == 2 and "none.json" in done.stderr, text
