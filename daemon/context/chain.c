@@ -101,6 +101,7 @@ static int add_stages(struct chain *c, struct plugins *plugins,
 		r = stage_init(&c->stages[i], plugins, &service->stages[i], reterr);
 		if (r < 0)
 			return r;
+		assert(c->stages[i].plugin);
 		c->flags |= c->stages[i].plugin->stage->flags;
 		if (c->shared_count == i && !chain_stage_looks_at_request(&c->stages[i]))
 			c->shared_count++;

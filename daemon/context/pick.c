@@ -137,7 +137,7 @@ int context_report(struct context *c, const char *id, const struct usher_report 
 		return -ENOENT;
 	tally_reported(&c->tally, (size_t) i, report->count);
 	slot = tally_slot(&c->tally, (size_t) i);
-	if (slot && selector->report)
+	if (selector && slot && selector->report)
 		selector->report(c->chain->selector->data, slot, report);
 	if (c->health)
 		(void) health_report(c->health, id, report);

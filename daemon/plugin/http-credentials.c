@@ -1,5 +1,6 @@
 #include "http-credentials.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -146,6 +147,7 @@ static int secret_look(struct secret *s, const char *what, struct usher_error *r
 						: r == -EBADMSG ? "holds more than one line of text"
 						: r == -EMSGSIZE ? "is too large to be a secret"
 								 : usher_error_text(NULL, r));
+	assert(text);
 	s->last = now;
 	s->seen = true;
 	if (s->text && strcmp(s->text, text) == 0)
