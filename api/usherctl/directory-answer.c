@@ -34,6 +34,37 @@ const char *endpoint_authority(const json_t *endpoint, char *ret)
 	return ret;
 }
 
+static const struct {
+	const char *code, *words;
+} why_none_words[] = {
+	{ "empty", "there are none, and every source is sure of that" },
+	{ "all_unhealthy", "all are unhealthy" },
+	{ "source_unknown", "there are none, but a source has not answered yet" },
+	{ "source_failed", "there are none, but a source that has never answered fails" },
+};
+
+const char *answer_why_none(const json_t *answer, char *ret)
+{
+	const char *code = json_string_value(json_object_get(answer, "code"));
+	const char *stage = field_text(answer, "stage");
+	const char *words = code;
+
+	if (!code)
+		return NULL;
+	for (size_t i = 0; i < ELEMENTS(why_none_words); i++)
+		if (strcmp(code, why_none_words[i].code) == 0)
+			words = why_none_words[i].words;
+	if (strcmp(code, "filtered") != 0)
+		(void) snprintf(ret, ENDPOINT_STATE_MAX, "no endpoint is chosen: %.200s", words);
+	else if (strcmp(stage, "drain") == 0)
+		(void) snprintf(ret, ENDPOINT_STATE_MAX,
+				"no endpoint is chosen: all are drained or in maintenance");
+	else
+		(void) snprintf(ret, ENDPOINT_STATE_MAX,
+				"no endpoint is chosen: the stage %.128s leaves none", stage);
+	return ret;
+}
+
 const char *summary_state(const json_t *summary, char *ret)
 {
 	const json_t *held = json_object_get(summary, "held");

@@ -251,6 +251,19 @@ static int collect_endpoints(struct ctl *ctl, json_t *answers)
 	return r;
 }
 
+static void note_none(const json_t *answer)
+{
+	const char *service = field_text(answer, "service");
+	const char *state = field_text(json_object_get(answer, "freshness"), "state");
+	char why[ENDPOINT_STATE_MAX];
+
+	if (answer_why_none(answer, why))
+		(void) fprintf(stderr, "%s (%s): %s; usherctl explain %s says more.\n", service,
+				state, human_printable(why), service);
+	else if (json_array_size(json_object_get(answer, "endpoints")) == 0)
+		(void) fprintf(stderr, "There are no endpoints of %s (%s).\n", service, state);
+}
+
 static int print_endpoints(const struct ctl *ctl, const json_t *answers)
 {
 	bool several = ctl->count != 1;
@@ -263,10 +276,7 @@ static int print_endpoints(const struct ctl *ctl, const json_t *answers)
 
 		for (size_t k = 0; k < json_array_size(list); k++)
 			table_add_endpoint(table, several, answer, json_array_get(list, k));
-		if (json_array_size(list) == 0)
-			(void) fprintf(stderr, "There are no endpoints of %s (%s).\n",
-					field_text(answer, "service"),
-					field_text(json_object_get(answer, "freshness"), "state"));
+		note_none(answer);
 	}
 	return table && table_rows(table) == 0 ? EXIT_DONE : table_print(table, stdout, "");
 }

@@ -69,7 +69,7 @@ static void print_line(const struct watch *w, const json_t *line, const char *ty
 {
 	const json_t *freshness = json_object_get(line, "freshness");
 	const bool answered = json_is_integer(json_object_get(freshness, "age_ms"));
-	char age[HUMAN_TEXT_MAX];
+	char age[HUMAN_TEXT_MAX], why[ENDPOINT_STATE_MAX];
 
 	print_time();
 	(void) printf("%-8s", type);
@@ -87,8 +87,10 @@ static void print_line(const struct watch *w, const json_t *line, const char *ty
 	if (strcmp(type, "snapshot") == 0)
 		(void) printf("  %zu endpoints",
 				json_array_size(json_object_get(line, "endpoints")));
-	if (json_is_string(json_object_get(line, "code")))
+	if (strcmp(type, "end") == 0 && json_is_string(json_object_get(line, "code")))
 		(void) printf("  %s", field_text(line, "code"));
+	else if (answer_why_none(line, why))
+		(void) printf("  %s", human_printable(why));
 	(void) printf("\n");
 	print_endpoints(w->ctl, json_object_get(line, "endpoints"), '+');
 	print_endpoints(w->ctl, json_object_get(line, "changed"), '~');

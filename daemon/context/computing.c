@@ -158,9 +158,8 @@ static void mark_dropped(struct computing *k, size_t stage, size_t rule, size_t 
 
 static void note_filtered(struct computing *k, size_t stage)
 {
-	k->filtered_stage = chain_stage_name(k->chain, stage);
-	k->filtered_by_health =
-			context_stage_result(k->chain, stage, k->work.fault) == PICK_ALL_UNHEALTHY;
+	k->why_none = context_stage_result(k->chain, stage, k->work.fault);
+	k->why_none_stage = chain_stage_name(k->chain, stage);
 }
 
 static void reset_weights(struct computing *k)
@@ -174,8 +173,12 @@ static void choose(struct computing *k)
 	const struct chain *chain = k->chain;
 
 	k->work.count = collect(k, false);
-	if (k->work.count == 0)
-		k->filtered_stage = "drain";
+	if (k->count == 0) {
+		k->why_none = context_emptiness(k->context);
+	} else if (k->work.count == 0) {
+		k->why_none = PICK_FILTERED;
+		k->why_none_stage = "drain";
+	}
 	for (size_t i = 0; i < chain->shared_count && k->work.count > 0; i++) {
 		size_t before = k->work.count, failed = SIZE_MAX;
 		struct chain_step step;

@@ -20,9 +20,9 @@ struct computing {
 	struct chain_work work;
 	struct chain_counts *counts; /* of the chain's stages, for this once */
 	struct tally tally;
-	uint64_t *marks; /* of the snapshot; whoever publishes has them made */
-	const char *filtered_stage;
-	bool filtered_by_health;
+	uint64_t *marks;           /* of the snapshot; whoever publishes has them made */
+	enum pick_result why_none; /* as in the context */
+	const char *why_none_stage;
 };
 
 /* For what is merged, with the chain that is wanted. computing_done() is due also when it fails.

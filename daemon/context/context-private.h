@@ -59,11 +59,11 @@ struct context {
 	struct chain_counts *counts; /* of the chain's stages; NULL before the first snapshot */
 	uint64_t selector_faults;    /* answers of the selector that made no sense */
 	struct last_choices *last;   /* NULL: no stage goes by it */
-	const char *filtered_stage;  /* why nothing is chosen; NULL: something is */
-	bool filtered_by_health;
-	bool recompute_due;     /* for lack of memory it could not be done */
-	double panic_threshold; /* that the snapshot was computed with */
-	uint64_t again_usec;    /* when a stage's result changes by itself; 0: not */
+	enum pick_result why_none;   /* none of the snapshot is chosen; PICK_OK: some are */
+	const char *why_none_stage;  /* of the chain in force, or "drain"; NULL: no stage did it */
+	bool recompute_due;          /* for lack of memory it could not be done */
+	double panic_threshold;      /* that the snapshot was computed with */
+	uint64_t again_usec;         /* when a stage's result changes by itself; 0: not */
 
 	struct check *check;   /* how its endpoints are asked; NULL: they are not */
 	struct health *health; /* NULL: nothing observes it, or there is nothing to observe yet */
@@ -169,6 +169,8 @@ size_t request_drop_excluded(const struct usher_request *request, const struct s
 		uint32_t *candidates, size_t count);
 /* Why nothing can be chosen before anybody looks at candidates, or PICK_OK. */
 enum pick_result context_refusal(const struct context *c, const struct freshness *freshness);
+/* Of a snapshot without endpoints: PICK_EMPTY, or whose word is missing for that. */
+enum pick_result context_emptiness(const struct context *c);
 /* A stage that leaves none: which of the facts that is. */
 enum pick_result context_stage_result(const struct chain *chain, size_t stage, bool fault);
 

@@ -86,6 +86,11 @@ void context_stage_counts(const struct context *c, size_t i, struct chain_counts
  * answered, or once startup_timeout has passed; one that is empty waits for all of them. Borrowed:
  * take a reference to keep it. */
 struct snapshot *context_snapshot(const struct context *c);
+/* Why none of the snapshot's endpoints is chosen, as a pick says it: PICK_EMPTY, PICK_ALL_UNHEALTHY
+ * or PICK_FILTERED; PICK_SOURCE_UNKNOWN or PICK_SOURCE_FAILED when there are no endpoints, but not
+ * by everybody's word; PICK_OK: some are, or there is no snapshot. Each revision has one answer.
+ * *ret_stage is the stage that left none, NULL: no stage did; borrowed until the loop turns. */
+enum pick_result context_why_none(const struct context *c, const char **ret_stage);
 size_t context_feed_count(const struct context *c);
 const struct feed *context_feed(const struct context *c, size_t i);
 /* The name of the source that endpoint i of its snapshot was taken from, borrowed until the next

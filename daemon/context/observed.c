@@ -106,7 +106,7 @@ void context_note_outage(
 		const struct context *c, const struct snapshot *previous, bool was_all_down)
 {
 	const struct snapshot *s = c->snapshot;
-	bool panicked = previous && previous->panic, all_down = c->filtered_by_health;
+	bool panicked = previous && previous->panic, all_down = c->why_none == PICK_ALL_UNHEALTHY;
 	char states[96];
 
 	if (s->panic == panicked && all_down == was_all_down)

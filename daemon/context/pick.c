@@ -95,6 +95,14 @@ static enum pick_result missing_answer(const struct context *c)
 	return missing;
 }
 
+/* Empty is a fact only when everybody says so. */
+enum pick_result context_emptiness(const struct context *c)
+{
+	enum pick_result missing = missing_answer(c);
+
+	return missing == PICK_OK ? PICK_EMPTY : missing;
+}
+
 enum pick_result context_refusal(const struct context *c, const struct freshness *freshness)
 {
 	enum pick_result missing;
@@ -105,11 +113,13 @@ enum pick_result context_refusal(const struct context *c, const struct freshness
 	}
 	if (freshness->state == SOURCE_STALE && c->config->on_stale == STALE_FAIL)
 		return PICK_STALE;
-	if (c->snapshot->count > 0)
-		return PICK_OK;
-	/* Empty is a fact only when everybody says so. */
-	missing = missing_answer(c);
-	return missing == PICK_OK ? PICK_EMPTY : missing;
+	return c->snapshot->count > 0 ? PICK_OK : context_emptiness(c);
+}
+
+enum pick_result context_why_none(const struct context *c, const char **ret_stage)
+{
+	*ret_stage = c->snapshot ? c->why_none_stage : NULL;
+	return c->snapshot ? c->why_none : PICK_OK;
 }
 
 enum pick_result context_stage_result(const struct chain *chain, size_t stage, bool fault)
@@ -254,8 +264,10 @@ void context_pick(struct context *c, struct usher_request *request, uint64_t now
 	if (ret->result != PICK_OK)
 		return;
 
-	ret->result = c->filtered_by_health ? PICK_ALL_UNHEALTHY : PICK_FILTERED;
-	ret->stage = c->filtered_stage;
+	ret->result = context_why_none(c, &ret->stage);
+	/* What is left to go wrong is what looks at the request. */
+	if (ret->result == PICK_OK)
+		ret->result = PICK_FILTERED;
 	ret->panic = c->snapshot->panic;
 	context_fill_request(c, request, now_usec);
 	pick_from_snapshot(c, request, ret);

@@ -273,8 +273,8 @@ static void put_in_force(struct context *c, struct computing *k, struct snapshot
 	tally_done(&c->tally);
 	c->tally = k->tally;
 	k->tally = (struct tally){};
-	c->filtered_stage = k->filtered_stage;
-	c->filtered_by_health = k->filtered_by_health;
+	c->why_none = k->why_none;
+	c->why_none_stage = k->why_none_stage;
 	c->panic_threshold = k->view.panic_threshold;
 	c->again_usec = k->work.again_usec;
 	if (c->again_usec != 0 && c->again_usec < k->now_usec + CONTEXT_AGAIN_USEC)
@@ -282,12 +282,20 @@ static void put_in_force(struct context *c, struct computing *k, struct snapshot
 	c->recompute_due = false;
 }
 
+/* Consumers are told why there is nobody to choose, so that is a part of what they see. */
+static bool why_none_differs(const struct context *c, const struct computing *k)
+{
+	if (c->why_none != k->why_none)
+		return true;
+	return k->why_none == PICK_FILTERED && strcmp(c->why_none_stage, k->why_none_stage) != 0;
+}
+
 static int publish(struct context *c, struct computing *k)
 {
 	struct snapshot *s = NULL, *previous = c->snapshot;
 	struct last_choices *fresh = NULL;
 	void *prepared = NULL;
-	bool differs, was_all_down = c->filtered_by_health;
+	bool differs, was_all_down = c->why_none == PICK_ALL_UNHEALTHY;
 	int r;
 
 	r = computing_run(k, &s);
@@ -305,7 +313,7 @@ static int publish(struct context *c, struct computing *k)
 		return r;
 	}
 
-	differs = !previous || !snapshot_equal(previous, s);
+	differs = !previous || !snapshot_equal(previous, s) || why_none_differs(c, k);
 	s->revision = differs ? directory_next_revision(c->directory) : previous->revision;
 	s->published_wall_usec = differs ? clock_wall_usec() : previous->published_wall_usec;
 	note_endpoints(c, s, previous);

@@ -53,6 +53,7 @@ static int respond_all(struct request *q, struct context *context, const struct 
 	text_add_string(&text, ", \"revision\": ");
 	text_add_unsigned(&text, snapshot->revision);
 	render_panic(&text, snapshot->panic);
+	render_why_none(&text, context);
 	text_add_string(&text, ", \"freshness\": ");
 	render_freshness(&text, &q->freshness);
 	text_add_string(&text, ", \"endpoints\": [");

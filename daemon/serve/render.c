@@ -52,6 +52,22 @@ void render_freshness(struct text *text, const struct freshness *freshness)
 	text_add(text, "}", 1);
 }
 
+void render_why_none(struct text *text, const struct context *context)
+{
+	const char *stage;
+	enum pick_result why = context_why_none(context, &stage);
+
+	if (why == PICK_OK)
+		return;
+	text_add_string(text, ", \"code\": \"");
+	text_add_string(text, pick_result_to_string(why));
+	text_add(text, "\"", 1);
+	if (why == PICK_FILTERED) {
+		text_add_string(text, ", \"stage\": ");
+		text_add_json(text, stage);
+	}
+}
+
 static void render_conditions(struct text *text, const struct usher_endpoint *e)
 {
 	text_add_string(text, ", \"conditions\": {\"ready\": ");

@@ -11,6 +11,9 @@
 void render_freshness(struct text *text, const struct freshness *freshness);
 /* Milliseconds, rounded up (an age is an upper bound), or null for USEC_FOREVER. */
 void render_age(struct text *text, uint64_t age_usec);
+/* ", \"code\": ...", and with filtered ", \"stage\": ...": why none is chosen; nothing where some
+ * are. */
+void render_why_none(struct text *text, const struct context *context);
 /* One endpoint of the snapshot. */
 void render_endpoint(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i);

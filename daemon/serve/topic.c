@@ -151,6 +151,7 @@ static void keep_update(
 	text_add_string(&text, "{\"type\": \"update\", \"revision\": ");
 	text_add_unsigned(&text, after->revision);
 	render_panic(&text, after->panic);
+	render_why_none(&text, topic->context);
 	text_add_string(&text, ", \"freshness\": ");
 	update.split = text.length;
 	render_difference(&text, topic, before, after);
@@ -203,6 +204,7 @@ struct blob *topic_list(struct topic *topic, size_t *ret_split)
 		text_add_string(&text, ", \"revision\": ");
 		text_add_unsigned(&text, snapshot->revision);
 		render_panic(&text, snapshot->panic);
+		render_why_none(&text, topic->context);
 		text_add_string(&text, ", \"freshness\": ");
 		topic->list_split = text.length;
 		text_add_string(&text, ", \"endpoints\": [");
@@ -226,6 +228,7 @@ struct blob *topic_bookmark(struct topic *topic)
 		text_add_string(&text, "{\"type\": \"bookmark\", \"revision\": ");
 		text_add_unsigned(&text, topic->snapshot ? topic->snapshot->revision : 0);
 		render_panic(&text, topic->snapshot && topic->snapshot->panic);
+		render_why_none(&text, topic->context);
 		text_add_string(&text, ", \"freshness\": ");
 		topic->bookmark = blob_take(&text);
 		text_done(&text);

@@ -199,3 +199,71 @@ def test_latencies_that_consumers_tell_steer_the_choice(usherd):
         counts[chosen] += 1
         daemon.call("POST", "/v1/services/catalog/reports", [{"endpoint": chosen, "outcome": "ok", "latency_ms": {"a": 900, "b": 1.5}[chosen]}])
     assert counts["b"] > 3 * counts["a"]
+
+
+def told(answer):
+    return {k: answer[k] for k in ("code", "stage") if k in answer}
+
+
+def words(daemon, service="catalog"):
+    """What a list, the list with all, the first line of a watch and a pick say of why there is nobody to choose; once, as it is the same."""
+    path = f"/v1/services/{service}/endpoints"
+    with daemon.watch(service) as watch:
+        said = [told(watch.next()), told(daemon.get(path)), told(daemon.get(f"{path}?all=true"))]
+    refused = daemon.pick(service)
+    assert refused.status == 503
+    assert said == [told(refused.json)] * 3
+    return said[0]
+
+
+def test_a_list_and_a_watch_say_in_a_picks_words_why_there_is_nobody(usherd):
+    gold = {"chain": [{"label": {"match": "tier=gold", "on_empty": "fail"}}]}
+    daemon = usherd({"services": {"catalog": {}, "strict": gold, "nobody": {}}})
+    one = [endpoint("a", 8080)]
+    daemon.write_endpoints({"catalog": one, "strict": one, "nobody": []})
+    daemon.start()
+    assert "code" not in daemon.get("/v1/services/catalog/endpoints")
+    assert words(daemon, "strict") == {"code": "filtered", "stage": "label"}
+    assert words(daemon, "nobody") == {"code": "empty"}
+
+    shown = daemon.ctl("get", "endpoints", "strict")
+    assert shown.stderr == "strict (live): no endpoint is chosen: the stage label leaves none; usherctl explain strict says more.\n"
+    assert re.search(r"^a .* left out by label$", shown.stdout, re.M)
+    shown = daemon.ctl("get", "endpoints", "nobody")
+    assert "no endpoint is chosen: there are none, and every source is sure of that" in shown.stderr
+
+
+def test_a_list_and_a_watch_tell_all_down_from_all_in_maintenance(usherd, instances):
+    daemon = usherd({"services": {"catalog": {**CHECKED, "health": {**CHECKED["health"], "on_all_down": "fail"}}}})
+    daemon.write_endpoints(endpoints(instances))
+    daemon.start()
+    wait_states(daemon, a="up", b="up", c="up")
+    with daemon.watch() as watch:
+        assert "code" not in watch.next()
+        for instance in instances.values():
+            instance.status = 503
+        line = watch.until(lambda line: "code" in line)
+        assert (line["type"], told(line)) == ("update", {"code": "all_unhealthy"})
+        assert words(daemon) == {"code": "all_unhealthy"}
+        assert "no endpoint is chosen: all are unhealthy; usherctl explain catalog" in daemon.ctl("get", "endpoints", "catalog").stderr
+
+        # Who is listed stays the same, which is nobody: the reason alone is an update.
+        daemon.write_endpoints(endpoints(instances, state="maintenance"))
+        line = watch.until(lambda line: line.get("code") == "filtered")
+        assert (line["type"], told(line), line["changed"], line["removed"]) == (
+            "update", {"code": "filtered", "stage": "drain"}, [], [])
+        assert words(daemon) == {"code": "filtered", "stage": "drain"}
+
+        for instance in instances.values():
+            instance.status = 200
+        daemon.write_endpoints(endpoints(instances))
+        line = watch.until(lambda line: "code" not in line and line.get("changed"))
+        assert line["type"] == "update"
+
+
+def test_when_all_are_drained_the_list_has_them_and_says_so(usherd):
+    daemon = usherd({"services": {"catalog": {}}})
+    daemon.write_endpoints({"catalog": [endpoint(name, 8080, state="draining") for name in "ab"]})
+    daemon.start()
+    assert words(daemon) == {"code": "filtered", "stage": "drain"}
+    assert set(daemon.listed()) == {"a", "b"}

@@ -526,6 +526,25 @@ def test_a_watch_tells_health_and_panic(ctl):
     assert re.search(r"in panic  1 endpoints\n +\+ a  10.0.0.5:8080  weight 1  ready, down$", text, re.M)
 
 
+def test_a_watch_tells_in_words_why_there_is_nobody(ctl):
+    def update(**more):
+        return {"type": "update", "revision": 6, "freshness": shop.freshness(), "changed": [], "removed": [], **more}
+
+    channel = Channel({"type": "snapshot", "service": "catalog", "revision": 5, "code": "empty", "freshness": shop.freshness(), "endpoints": []},
+                      update(code="all_unhealthy"), update(code="filtered", stage="drain"), update(code="filtered", stage="zone"),
+                      update(code="source_unknown"), update(code="source_failed"), update(code="unheard_of"), update(),
+                      {"type": "end", "code": "removed"}, None)
+    ctl.daemon.on("GET", "/v1/services/catalog/endpoints", channel)
+    lines = ctl("watch", "catalog", code=5).stdout.splitlines()
+    none = "  no endpoint is chosen: "
+    assert lines[0].endswith(f"  0 endpoints{none}there are none, and every source is sure of that")
+    assert [line.partition(none)[2] for line in lines[1:]] == [
+        "all are unhealthy", "all are drained or in maintenance", "the stage zone leaves none",
+        "there are none, but a source has not answered yet", "there are none, but a source that has never answered fails",
+        "unheard_of", "", ""]
+    assert lines[-1].endswith("  removed")
+
+
 # ---- drains ----
 
 

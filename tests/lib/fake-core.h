@@ -19,6 +19,8 @@ struct context {
 	struct feed feed;
 	struct feed_config feed_config;
 	struct freshness freshness;
+	enum pick_result why_none;
+	const char *why_none_stage;
 	enum pick_result pick_result; /* PICK_OK: the chosen in turn */
 	size_t turn;
 	unsigned holds;
@@ -257,6 +259,12 @@ const struct chain *context_chain(const struct context *c)
 struct snapshot *context_snapshot(const struct context *c)
 {
 	return c->snapshot;
+}
+
+enum pick_result context_why_none(const struct context *c, const char **ret_stage)
+{
+	*ret_stage = c->why_none_stage;
+	return c->why_none;
 }
 
 size_t context_feed_count(const struct context *c)

@@ -359,6 +359,35 @@ static void the_same_answer_again_is_no_new_revision(void **state)
 	assert_int_equal(f->seen.published, 1);
 }
 
+static const char *why_none(struct fixture *f)
+{
+	const char *stage;
+
+	return pick_result_to_string(context_why_none(catalog(f), &stage));
+}
+
+static void what_is_empty_without_everybodys_word_is_not_called_so(void **state)
+{
+	struct fixture *f = *state;
+	unsigned published;
+
+	configure(f, HEAD "services: {catalog: {merge: first, removal_guard: {share: 100%}}}\n");
+	fake_offer("one", "catalog", "a");
+	assert_string_equal(why_none(f), "ok");
+	fake_offer("one", "catalog", "");
+	wind(f, 3600 * S);
+	assert_string_equal(why_none(f), "source_unknown");
+	published = f->seen.published;
+	fake_fail("two", "catalog", -EIO, "gone");
+	assert_string_equal(why_none(f), "source_failed");
+	assert_int_equal(f->seen.published, published + 1);
+	fake_fail("two", "catalog", -EIO, "gone");
+	assert_int_equal(f->seen.published, published + 1);
+	fake_offer("two", "catalog", "");
+	assert_string_equal(why_none(f), "empty");
+	assert_int_equal(f->seen.published, published + 2);
+}
+
 static void what_a_stage_hides_changes_without_a_revision(void **state)
 {
 	struct fixture *f = *state;
@@ -1457,6 +1486,7 @@ int main(void)
 		TEST(a_failing_source_keeps_what_it_said),
 		TEST(an_answer_ages_and_everybody_hears_when_it_is_stale),
 		TEST(the_same_answer_again_is_no_new_revision),
+		TEST(what_is_empty_without_everybodys_word_is_not_called_so),
 		TEST(what_a_stage_hides_changes_without_a_revision),
 		TEST(a_sudden_removal_is_held_back_and_then_delivered),
 		TEST(an_explicit_empty_list_is_held_back_and_then_delivered),

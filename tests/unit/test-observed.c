@@ -209,6 +209,38 @@ static void when_all_are_down_the_answer_says_that_fact(void **state)
 	assert_string_equal(chosen(f), "a");
 }
 
+static const char *why_none(struct fixture *f, const char **ret_stage)
+{
+	return pick_result_to_string(context_why_none(catalog(f), ret_stage));
+}
+
+static void another_reason_why_none_is_chosen_is_a_new_revision(void **state)
+{
+	struct fixture *f = *state;
+	const struct override withdrawn[] = {
+		{ .id = "a", .withdrawn = true, .weight_share = 1 },
+		{ .id = "b", .withdrawn = true, .weight_share = 1 },
+	};
+	const char *stage;
+	uint64_t revision;
+
+	configure(f, CHECKED(""));
+	fake_offer("one", "catalog", "a b");
+	fake_offer("two", "catalog", "");
+	assert_string_equal(why_none(f, &stage), "ok");
+	assert_null(stage);
+	find(f, "a b", PROBE_STATUS);
+	assert_string_equal(why_none(f, &stage), "all_unhealthy");
+	revision = context_snapshot(catalog(f))->revision;
+	assert_ok(directory_set_override(f->d, "catalog", &withdrawn[0], NULL));
+	assert_true(context_snapshot(catalog(f))->revision == revision);
+	assert_ok(directory_set_override(f->d, "catalog", &withdrawn[1], NULL));
+	assert_string_equal(why_none(f, &stage), "filtered");
+	assert_string_equal(stage, "drain");
+	assert_true(context_snapshot(catalog(f))->revision > revision);
+	assert_int_equal(context_snapshot(catalog(f))->listed_count, 0);
+}
+
 static void in_panic_all_are_chosen_and_the_snapshot_says_so(void **state)
 {
 	struct fixture *f = *state;
@@ -407,6 +439,7 @@ int main(void)
 		TEST(what_is_down_is_not_chosen_until_it_is_up),
 		TEST(what_is_found_again_is_not_published_again),
 		TEST(when_all_are_down_the_answer_says_that_fact),
+		TEST(another_reason_why_none_is_chosen_is_a_new_revision),
 		TEST(in_panic_all_are_chosen_and_the_snapshot_says_so),
 		TEST(everybody_who_is_merged_is_asked),
 		TEST(whoever_leaves_is_asked_no_more),

@@ -86,6 +86,37 @@ static void draining_is_an_update_before_the_removal(void **state)
 	(void) close(fd);
 }
 
+static void a_line_says_why_nobody_is_left_to_choose(void **state)
+{
+	static const struct fake_endpoint nobody[] = {
+		{ "catalog-a", USHER_ADMIN_READY, 1, true },
+		{ "catalog-b", USHER_ADMIN_READY, 1, true },
+	};
+	const char *text;
+	int fd;
+
+	(void) state;
+	catalog->why_none = PICK_ALL_UNHEALTHY;
+	catalog->why_none_stage = "health";
+	fake_publish(catalog, nobody, 2);
+	fd = watch("");
+	text = client_read_until(&serving, fd, "]}\n");
+	assert_has(text, "\"revision\": 1, \"code\": \"all_unhealthy\", \"freshness\"");
+	catalog->why_none = PICK_FILTERED;
+	catalog->why_none_stage = "zone";
+	fake_publish(catalog, nobody, 2);
+	text = client_read_until(&serving, fd, "\"removed\": []}\n");
+	assert_has(text,
+			"{\"type\": \"update\", \"revision\": 2, \"code\": \"filtered\", \"stage\": \"zone\", \"freshness\"");
+	assert_has(text, "\"changed\": []");
+	catalog->why_none = PICK_OK;
+	catalog->why_none_stage = NULL;
+	fake_publish(catalog, ready, 2);
+	text = client_read_until(&serving, fd, "\"removed\": []}\n");
+	assert_has(text, "{\"type\": \"update\", \"revision\": 3, \"freshness\"");
+	(void) close(fd);
+}
+
 static void a_service_without_an_answer_sends_bookmarks_and_then_the_list(void **state)
 {
 	const char *text;
@@ -409,6 +440,7 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 		T(a_watch_begins_with_the_whole_list),
 		T(draining_is_an_update_before_the_removal),
+		T(a_line_says_why_nobody_is_left_to_choose),
 		T(a_service_without_an_answer_sends_bookmarks_and_then_the_list),
 		T(a_known_revision_is_gone_on_from),
 		T(the_revision_in_force_gets_a_bookmark_and_nothing_else),
