@@ -384,7 +384,7 @@ int request_new(struct request_host *host, struct attempt *attempt, struct reque
 	q->transfer.easy = curl_easy_init();
 	if (!q->transfer.easy)
 		return -ENOMEM;
-	if (config_of(q)->kind == CHECK_HTTP && config_of(q)->keep_alive)
+	if (config_of(q)->kind == CHECK_HTTP && config_of(q)->keep_alive && !attempt->closes)
 		r = keep(q);
 	if (r >= 0)
 		r = ask(q, host);

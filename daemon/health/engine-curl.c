@@ -282,6 +282,7 @@ static void engine_close(void *engine)
 
 const struct engine engine_curl = {
 	.name = "curl",
+	.descriptors = 2, /* both families are tried at once; a resolving thread has a pair */
 	.open = engine_open,
 	.close = engine_close,
 	.start = engine_start,

@@ -319,6 +319,7 @@ static void exec_close(void *engine)
 
 const struct engine engine_exec = {
 	.name = "exec",
+	.descriptors = 3, /* both ends of the pipe, until it runs; the pidfd */
 	.open = exec_open,
 	.close = exec_close,
 	.start = exec_start,

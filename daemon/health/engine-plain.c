@@ -128,7 +128,7 @@ static void conn_finish(struct conn *conn, const struct verdict *verdict, bool k
 	struct attempt *attempt = conn->attempt;
 
 	attempt->state = NULL;
-	if (keep)
+	if (keep && !attempt->closes)
 		attempt->kept = conn;
 	else
 		conn_release(conn);
@@ -600,6 +600,8 @@ static void plain_close(void *engine)
 
 const struct engine engine_plain = {
 	.name = "plain",
+	.descriptors = 1,
+	.forgets_at_once = true,
 	.open = plain_open,
 	.close = plain_close,
 	.start = plain_start,

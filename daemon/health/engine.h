@@ -7,6 +7,7 @@
  * The engine knows the protocol: it starts, waits for descriptors through the shard, and finishes.
  * Thread: the shard's. Nothing here may block. */
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "check.h"
@@ -23,12 +24,16 @@ struct attempt {
 	const char *phase; /* static, the engine's: what it is doing, for the verdict of a timeout:
 			      "connecting"; NULL before start */
 	uint64_t deadline_usec;
+	bool closes; /* the shard's: there is no room to keep a connection that is not kept yet */
 	uint32_t connections, bytes_sent,
 			bytes_received; /* counted by the engine, for this attempt */
 };
 
 struct engine {
 	const char *name;
+	unsigned descriptors; /* that an attempt has open at most, as a rule */
+	bool forgets_at_once; /* forget() closes what is kept, and does not leave that to a library
+			       */
 	/* What the engine keeps for one shard; made when it is first needed. */
 	int (*open)(struct shard *shard, void **ret);
 	void (*close)(void *engine);

@@ -80,28 +80,19 @@ static void add_watched(struct health_cost *cost, const struct watched *w)
 	cost->probes += stats.probes;
 	cost->connections += stats.connections;
 	cost->bytes += stats.bytes_sent + stats.bytes_received;
-	cost->probes_per_second += per_second(w->timing.interval_usec);
 }
 
 void health_cost(const struct health *h, struct health_cost *ret)
 {
-	static const struct check_config none = { .kind = CHECK_NONE };
-	const struct check_config *check = h->check ? check_config(h->check) : &none;
-	double bytes, connections;
+	uint64_t now_usec = clock_boot_usec();
 
 	*ret = (struct health_cost){ .endpoints = h->count,
+		.probes_per_second = meter_per_second(&h->probes, now_usec),
+		.connections_per_second = meter_per_second(&h->connections, now_usec),
+		.bytes_per_second = meter_per_second(&h->bytes, now_usec),
 		.probes = h->past_probes,
 		.connections = h->past_connections,
 		.bytes = h->past_bytes };
 	for (size_t i = 0; i < h->count; i++)
 		add_watched(ret, h->watched[i]);
-
-	bytes = estimated_bytes(check);
-	connections = estimated_connections(check);
-	if (ret->probes > 0) {
-		bytes = (double) ret->bytes / (double) ret->probes;
-		connections = (double) ret->connections / (double) ret->probes;
-	}
-	ret->bytes_per_second = ret->probes_per_second * bytes;
-	ret->connections_per_second = ret->probes_per_second * connections;
 }

@@ -3,6 +3,7 @@
 /* What the files of health.h share. */
 
 #include "health.h"
+#include "meter.h"
 #include "ownership.h"
 
 /* After a change was told, the next waits so many times as long as the telling took, where that is
@@ -76,6 +77,7 @@ struct health {
 	bool timing_changed; /* ... or is asked in other times */
 	size_t ejected;
 	uint64_t past_probes, past_connections, past_bytes; /* of those that are gone */
+	struct meter probes, connections, bytes;            /* of results */
 
 	bool is_dirty; /* something has changed: in the office's list of those to be told, or ... */
 	bool is_quiet; /* ... waiting for quiet_until_usec, for it was told a moment ago */

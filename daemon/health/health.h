@@ -75,8 +75,8 @@ struct health_detail {
 /* The i-th of the followed set. Borrowed until the loop turns. */
 void health_detail(const struct health *h, size_t i, struct health_detail *ret);
 
-/* Probes a second, connections and bytes: what the intervals ask for, and what has happened so far.
- */
+/* Probes, connections and bytes: how many a second, of the last half minute or so, and how many so
+ * far. */
 struct health_cost {
 	size_t endpoints;
 	double probes_per_second, connections_per_second, bytes_per_second;

@@ -3,12 +3,15 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "clock.h"
 #include "lateness.h"
 #include "log.h"
+#include "meter.h"
 #include "ownership.h"
 #include "shard.h"
+#include "trouble.h"
 
 #define SHARDS_MAX  64
 #define RESULTS_MAX 256 /* in one call of on_results */
@@ -17,6 +20,19 @@
 /* When the stretch has fallen to less than this share of what it was, those who wait are spread
  * anew: they would wait for a time that was right before. */
 #define RESPREAD 0.9
+/* Descriptors that are left to consumers, sources and the store, of those that there may be: so
+ * many, or a quarter. Of what is left a shard needs some to keep going. */
+#define RESERVE_LEAST 128
+#define RESERVE_PART  4
+#define ROOM_LEAST    16
+#define ROOM_MAX      (4 * (size_t) PROBER_PROBES_MAX)
+/* What is told of how the prober keeps up: how often it is looked at, and for how long it must be
+ * over to be told so. Less than so many results say nothing. */
+#define LOOK_USEC    UINT64_C(1000000)
+#define QUIET_USEC   UINT64_C(10000000)
+#define LATE_PROBES  20
+#define LATE_LOOKS   5    /* that found one late: a moment without time is no trouble */
+#define PER_INTERVAL 1000 /* units of how late a probe is, measured by its interval */
 
 struct prober {
 	struct inbox *inbox;
@@ -31,7 +47,12 @@ struct prober {
 	double spread_stretch;
 	bool is_capped; /* and it has been said */
 	struct prober_stats stats;
-	struct lateness lateness;
+	struct lateness lateness, relative; /* in microseconds; in PER_INTERVAL */
+	struct meter meter;                 /* of probes */
+	uint64_t looked_usec;
+	struct trouble crowded, late;
+	bool saw_late;       /* since then */
+	unsigned late_looks; /* as long as one of a hundred is */
 
 	/* while a batch is delivered */
 	struct probe_result results[RESULTS_MAX];
@@ -116,6 +137,16 @@ static void prober_deliver(struct prober *p)
 	p->result_count = 0;
 }
 
+static void count_lateness(struct prober *p, const struct probe_result *result, uint64_t now_usec)
+{
+	double interval = (double) result->probe->interval_usec;
+	uint64_t relative = (uint64_t) ((double) result->late_usec * PER_INTERVAL / interval);
+
+	lateness_add(&p->lateness, result->late_usec, now_usec);
+	lateness_add(&p->relative, relative, now_usec);
+	p->saw_late |= relative > PER_INTERVAL;
+}
+
 static void prober_count(struct prober *p, const struct outbox_record *record, uint64_t now_usec)
 {
 	struct probe_stats *stats = &record->result.probe->stats;
@@ -133,7 +164,72 @@ static void prober_count(struct prober *p, const struct outbox_record *record, u
 	stats->probes++;
 	p->stats.probes++;
 	p->stats.local += record->result.verdict.reason == PROBE_LOCAL;
-	lateness_add(&p->lateness, record->result.late_usec, now_usec);
+	count_lateness(p, &record->result, now_usec);
+	meter_add(&p->meter, 1, now_usec);
+}
+
+/* ---- how it keeps up ---- */
+
+static bool prober_is_crowded(const struct prober *p)
+{
+	for (size_t i = 0; i < p->shard_count; i++) {
+		struct shard_counts counts;
+
+		shard_counts(p->shards[i], &counts);
+		if (counts.crowded_usec > p->looked_usec)
+			return true;
+	}
+	return false;
+}
+
+static void prober_tell_room(struct prober *p, uint64_t now_usec)
+{
+	int news = trouble_note(&p->crowded, prober_is_crowded(p), QUIET_USEC, now_usec);
+
+	if (news > 0)
+		log_warning(NULL,
+				"Probes have all of the %zu descriptors open that they may have: those that are due wait for one, and are late; raise LimitNOFILE, or shorten the timeouts of checks that get no answer",
+				p->stats.room);
+	else if (news < 0)
+		log_notice(NULL, "Probes find room within their %zu descriptors again",
+				p->stats.room);
+}
+
+static bool prober_is_late(struct prober *p)
+{
+	const struct lateness *l = &p->relative;
+	uint64_t count = l->windows[0].count + l->windows[1].count;
+
+	p->late_looks += p->saw_late;
+	p->saw_late = false;
+	if (count < LATE_PROBES || lateness_quantile(l, 0.99) <= PER_INTERVAL)
+		p->late_looks = 0;
+	return p->late_looks >= LATE_LOOKS;
+}
+
+static void prober_tell_late(struct prober *p, uint64_t now_usec)
+{
+	double late_sec = (double) lateness_quantile(&p->lateness, 0.99) / (double) USEC_PER_SEC;
+	int news = trouble_note(&p->late, prober_is_late(p), QUIET_USEC, now_usec);
+
+	if (news > 0)
+		log_warning(NULL,
+				"Probes begin late by more than their interval (up to %.3g s at 99%% of them): outages are noticed later than configured; lengthen intervals, or give usherd more CPU time or prober.threads",
+				late_sec);
+	else if (news < 0)
+		log_notice(NULL,
+				"Probes begin within their intervals again (at most %.3g s late at 99%% of them)",
+				late_sec);
+}
+
+/* Now and then, for it costs a way through the histogram. */
+static void prober_look(struct prober *p, uint64_t now_usec)
+{
+	if (now_usec < p->looked_usec + LOOK_USEC)
+		return;
+	prober_tell_room(p, now_usec);
+	prober_tell_late(p, now_usec);
+	p->looked_usec = now_usec;
 }
 
 static void prober_on_batch(void *userdata, const struct outbox_record *records, size_t count,
@@ -152,10 +248,13 @@ static void prober_on_batch(void *userdata, const struct outbox_record *records,
 			continue;
 		*result = records[i].result;
 		result->userdata = probe->userdata;
+		result->connections = records[i].connections;
+		result->bytes = records[i].bytes_sent + records[i].bytes_received;
 		if (++p->result_count == RESULTS_MAX)
 			prober_deliver(p);
 	}
 	prober_deliver(p);
+	prober_look(p, now);
 
 	while (gone) {
 		struct probe *next = gone->outbox_next;
@@ -197,12 +296,26 @@ static int prober_choose_shard(struct prober *p, struct shard **ret)
 	return 0;
 }
 
+/* Of the descriptors that there may be. */
+static size_t room_for_probes(void)
+{
+	struct rlimit limit;
+	size_t most, reserve;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return ROOM_LEAST;
+	most = limit.rlim_cur < ROOM_MAX ? (size_t) limit.rlim_cur : ROOM_MAX;
+	reserve = most / RESERVE_PART > RESERVE_LEAST ? most / RESERVE_PART : RESERVE_LEAST;
+	return most > reserve + ROOM_LEAST ? most - reserve : ROOM_LEAST;
+}
+
 /* ---- what the core calls ---- */
 
 int prober_new(struct inbox *inbox, const struct prober_config *config,
 		prober_on_results on_results, void *userdata, struct prober **ret)
 {
 	struct prober *p = calloc(1, sizeof(*p));
+	size_t room;
 
 	if (!p)
 		return -ENOMEM;
@@ -213,6 +326,11 @@ int prober_new(struct inbox *inbox, const struct prober_config *config,
 	p->threads = config->threads > SHARDS_MAX ? SHARDS_MAX : config->threads;
 	if (p->threads == 0)
 		p->threads = 1;
+	room = room_for_probes();
+	if (p->threads > room / ROOM_LEAST)
+		p->threads = room / ROOM_LEAST;
+	p->rates.room = room / p->threads;
+	p->stats.room = p->rates.room * p->threads;
 	p->spread_stretch = 1;
 	prober_set_rates(p);
 	*ret = p;
@@ -311,7 +429,7 @@ void prober_stats(struct prober *p, struct prober_stats *ret)
 		ret->standstills += counts.standstills;
 	}
 	ret->wanted_rate = prober_wanted_rate(p);
-	ret->rate = ret->wanted_rate / ret->stretch;
+	ret->rate = meter_per_second(&p->meter, clock_boot_usec());
 	ret->late_p50_usec = lateness_quantile(&p->lateness, 0.50);
 	ret->late_p99_usec = lateness_quantile(&p->lateness, 0.99);
 	ret->late_max_usec = lateness_max(&p->lateness);

@@ -14,6 +14,10 @@
  * still discards what is under way and asks everybody again, spread like first attempts, before
  * anything is judged. One that is short of time all along believes every fourth attempt.
  *
+ * Probes that are under way and connections that are kept have no more descriptors open than a part
+ * of what the process may have, so that consumers and sources find theirs. An attempt that finds no
+ * room waits for it, and is late.
+ *
  * With a cap on the rate (max_rate) intervals are stretched alike for all, and prober_stats says by
  * how much. Results come to the core in batches. Thread: the core's, but for the threads inside. */
 
@@ -44,6 +48,7 @@ struct probe_result {
 	void *userdata; /* of prober_add */
 	struct verdict verdict;
 	uint64_t started_usec, took_usec;
+	uint32_t connections, bytes; /* that it cost; bytes both ways */
 	uint64_t late_usec; /* by how much it started after it was due; first attempts are due when
 			       their turn comes */
 };
@@ -79,8 +84,9 @@ struct prober_stats {
 	uint64_t standstills;                /* times that a thread found it had stood still */
 	size_t count;                        /* probes that are asked in turn */
 	size_t under_way;
+	size_t room;        /* descriptors that probes may have open at once */
 	double wanted_rate; /* probes a second that the intervals ask for */
-	double rate;        /* that the cap leaves */
+	double rate;        /* that have been carried out, of the last half minute or so */
 	double stretch;     /* what intervals are multiplied with because of the cap: 1 or more */
 	uint64_t late_p50_usec, late_p99_usec, late_max_usec; /* of the last minute or so */
 };

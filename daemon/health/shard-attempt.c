@@ -77,6 +77,7 @@ static void probe_leave(struct probe *probe)
 	case PROBE_IS_UNDER_WAY:
 		timer_wheel_clear(&s->wheel, &probe->timer);
 		add(&s->under_way, -1);
+		room_leave(probe);
 		break;
 	case PROBE_IS_GONE:
 		break;
@@ -219,6 +220,7 @@ void probe_begin(struct probe *probe)
 	s->now_usec = clock_boot_usec();
 	probe->state = PROBE_IS_UNDER_WAY;
 	add(&s->under_way, 1);
+	room_take(probe);
 	probe->started_usec = s->now_usec;
 	attempt->phase = NULL;
 	attempt->deadline_usec = s->now_usec + probe->timing.timeout_usec;
@@ -254,9 +256,7 @@ void probe_let_go(struct probe *probe)
 		probe_record(probe, NULL);
 	}
 	probe_leave(probe);
-	if (probe->attempt.kept)
-		probe->engine->forget(shard_opened(s, probe->engine), &probe->attempt);
-	probe->attempt.kept = NULL;
+	room_forget(probe);
 	TAILQ_REMOVE(&s->all, probe, all);
 	probe->state = PROBE_IS_GONE;
 	outbox_add_gone(s->outbox, probe);

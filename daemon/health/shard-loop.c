@@ -108,23 +108,26 @@ static void shard_read_rates(struct shard *s)
 		pace_set(&s->burst, burst, burst / 20, s->now_usec);
 }
 
-/* Whose turn it is; NULL: nobody's, or the rate does not allow it. Where both lines wait for the
- * cap they take turns, so that neither starves. */
+/* Whose turn it is; NULL: nobody's, or the rate does not allow it, or there is no room. Where both
+ * lines wait for the cap they take turns, so that neither starves. */
 static struct probe *shard_choose(struct shard *s)
 {
 	struct probe *first = TAILQ_FIRST(&s->first), *due = TAILQ_FIRST(&s->due);
+	bool is_first;
 
+	s->is_crowded = false;
 	if (first && !pace_allows(&s->burst, s->now_usec))
 		first = NULL;
 	if ((!first && !due) || !pace_allows(&s->cap, s->now_usec))
 		return NULL;
-	if (!due || (first && s->first_is_next)) {
+	is_first = !due || (first && s->first_is_next);
+	s->is_crowded = !room_is_there(is_first ? first : due);
+	if (s->is_crowded)
+		return NULL;
+	if (is_first)
 		pace_take(&s->burst);
-		s->first_is_next = false;
-		return first;
-	}
-	s->first_is_next = true;
-	return due;
+	s->first_is_next = !is_first;
+	return is_first ? first : due;
 }
 
 static void shard_start_some(struct shard *s)
@@ -134,17 +137,22 @@ static void shard_start_some(struct shard *s)
 		struct probe *probe = shard_choose(s);
 
 		if (!probe)
-			return;
+			break;
 		pace_take(&s->cap);
 		probe_begin(probe);
 	}
+	if (s->is_crowded)
+		atomic_store_explicit(&s->crowded_usec, s->now_usec, memory_order_relaxed);
 }
 
-/* When one of those in line may start; UINT64_MAX: nobody is in line. */
+/* When one of those in line may start; UINT64_MAX: nobody is in line, or what makes room is an end
+ * of an attempt, and so an event. */
 static uint64_t shard_next_start(const struct shard *s)
 {
 	uint64_t cap = pace_next_usec(&s->cap), burst = pace_next_usec(&s->burst);
 
+	if (s->is_crowded)
+		return UINT64_MAX;
 	if (!TAILQ_EMPTY(&s->due))
 		return cap;
 	if (!TAILQ_EMPTY(&s->first))

@@ -33,7 +33,7 @@ struct shard {
 	bool stop, respread;
 
 	_Atomic size_t under_way, new_count; /* the thread's to write */
-	_Atomic uint64_t standstills;
+	_Atomic uint64_t standstills, crowded_usec;
 
 	/* the thread's */
 	struct timer_wheel wheel;
@@ -43,6 +43,9 @@ struct shard {
 	struct random random;
 	struct pace cap, burst;
 	struct probe_list all, first, due; /* every probe; those in line for a start */
+	struct probe_list at_rest;         /* whose connection can be closed, longest first */
+	size_t taken;                      /* descriptors, of rates->room ... */
+	size_t keepers;                    /* ... some for those that keep theirs */
 	uint64_t now_usec;
 	uint64_t turn_usec;      /* when this turn began */
 	uint64_t last_turn_usec; /* how long the turn before took, without its wait */
@@ -50,6 +53,7 @@ struct shard {
 	uint64_t posted_usec;
 	bool has_results;
 	bool stalled;       /* in this turn */
+	bool is_crowded;    /* who is next in line waits for room */
 	bool first_is_next; /* which line is served, where both wait */
 	struct epoll_event events[SHARD_EVENTS_MAX];
 	int event_count, event_at; /* -1: what the wait has brought is not dealt with yet */
@@ -72,6 +76,13 @@ void probe_ask_anew(struct probe *probe);              /* what is under way is b
 void probe_let_go(struct probe *probe);                /* give it back to the core */
 void probe_hasten(struct probe *probe, uint64_t interval_usec);
 void probe_respread(struct probe *probe);
+
+/* shard-room.c */
+/* Whether the probe may begin now; connections at rest are closed for it. */
+bool room_is_there(struct probe *probe);
+void room_take(struct probe *probe);   /* it begins */
+void room_leave(struct probe *probe);  /* its attempt has ended */
+void room_forget(struct probe *probe); /* its connection is not kept any more */
 
 /* shard-loop.c */
 void *shard_run(void *userdata);

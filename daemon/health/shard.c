@@ -63,6 +63,7 @@ int shard_new(struct inbox *inbox, const struct shard_rates *rates, outbox_on_ba
 	TAILQ_INIT(&s->all);
 	TAILQ_INIT(&s->first);
 	TAILQ_INIT(&s->due);
+	TAILQ_INIT(&s->at_rest);
 	pthread_mutex_init(&s->lock, NULL);
 	r = shard_open(s, inbox, on_batch, userdata);
 	if (r < 0) {
@@ -154,6 +155,7 @@ void shard_counts(const struct shard *s, struct shard_counts *ret)
 		.under_way = atomic_load_explicit(&s->under_way, memory_order_relaxed),
 		.new = atomic_load_explicit(&s->new_count, memory_order_relaxed),
 		.standstills = atomic_load_explicit(&s->standstills, memory_order_relaxed),
+		.crowded_usec = atomic_load_explicit(&s->crowded_usec, memory_order_relaxed),
 	};
 }
 

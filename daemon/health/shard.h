@@ -46,9 +46,11 @@ struct probe {
 
 	/* the shard's thread */
 	struct timer timer; /* until it is due, then until the deadline */
-	TAILQ_ENTRY(probe) all, line;
+	TAILQ_ENTRY(probe) all, line, rest;
 	enum probe_state state;
 	bool is_taken;   /* the shard has it */
+	bool may_keep;   /* its connection, from one attempt to the next ... */
+	bool is_at_rest; /* ... which it does now */
 	bool asked;      /* at least once since it was new */
 	unsigned doubts; /* attempts in a row that were not believed */
 	struct probe_timing timing;
@@ -75,12 +77,14 @@ struct shard_rates {
 	_Atomic double stretch;  /* of intervals: 1 or more */
 	_Atomic double max_rate; /* of one shard; 0: no cap */
 	_Atomic double burst;    /* of one shard */
+	size_t room;             /* descriptors of one shard; set before there are any */
 };
 
 struct shard_counts {
 	size_t under_way;
 	size_t new; /* wait for their first attempt, or to be asked anew */
 	uint64_t standstills;
+	uint64_t crowded_usec; /* when one waited for room last; 0: never */
 };
 
 /* Starts the thread. Errors: ENOMEM, EAGAIN, EMFILE. */

@@ -216,10 +216,14 @@ void watched_ask_again(struct watched *w)
 void watched_take_result(struct watched *w, const struct probe_result *result, uint64_t now_usec)
 {
 	enum probe_outcome outcome = probe_reason_outcome(result->verdict.reason);
+	struct health *h = w->health;
 
 	set_verdict(w, &result->verdict, now_usec);
 	w->took_usec = result->took_usec;
-	if (judge_result(&w->judge, &w->health->config, outcome, now_usec))
-		health_note_changed(w->health, w);
+	meter_add(&h->probes, 1, now_usec);
+	meter_add(&h->connections, result->connections, now_usec);
+	meter_add(&h->bytes, result->bytes, now_usec);
+	if (judge_result(&w->judge, &h->config, outcome, now_usec))
+		health_note_changed(h, w);
 	watched_set_pace(w);
 }

@@ -144,7 +144,7 @@ void metrics_prober(struct text *text, const struct server *s)
 	add_number(text, "usher_probe_wanted_per_second", "gauge",
 			"Probes a second that the intervals ask for.", p.wanted_rate);
 	add_number(text, "usher_probe_allowed_per_second", "gauge",
-			"Probes a second that prober.max_rate leaves.", p.rate);
+			"Probes a second that prober.max_rate leaves.", p.wanted_rate / p.stretch);
 	add_number(text, "usher_probe_stretch", "gauge",
 			"What intervals are multiplied with because of prober.max_rate.",
 			p.stretch);

@@ -148,7 +148,7 @@ def test_the_cost_of_checks_is_told_before_and_while_they_run(usherd, instances)
 
     measured = wait_until("all were asked", lambda: (daemon.get("/v1/services/catalog/budget")["checks"]["measured"] or {}).get("probes", 0) > 10
                           and daemon.get("/v1/services/catalog/budget")["checks"]["measured"])
-    assert measured["endpoints"] == 3 and measured["probes_per_s"] == 60
+    assert measured["endpoints"] == 3 and 1 < measured["probes_per_s"] < 90
     assert measured["connections"] == pytest.approx(measured["probes"], abs=5) and measured["bytes"] > 100 * measured["probes"]
     whole = daemon.get("/v1/budget")
     assert [s["service"] for s in whole["services"]] == ["catalog", "later"]
@@ -164,7 +164,10 @@ def test_a_cap_stretches_intervals_and_says_so(usherd, instances):
     daemon.write_endpoints(endpoints(instances))
     daemon.start()
     prober = wait_until("the cap holds", lambda: daemon.get("/v1/budget")["prober"]["stretch"] > 1 and daemon.get("/v1/budget")["prober"])
-    assert (prober["max_rate_per_s"], prober["wanted_per_s"], prober["rate_per_s"], prober["stretch"]) == (10, 60, 10, 6)
+    assert (prober["max_rate_per_s"], prober["wanted_per_s"], prober["stretch"]) == (10, 60, 6)
+    measured = wait_until("some were asked", lambda: daemon.get("/v1/services/catalog/budget")["checks"]["measured"])
+    assert measured["probes_per_s"] <= 20, "what happens, and not what the intervals ask for"
+    assert daemon.get("/v1/budget")["prober"]["rate_per_s"] <= 20
     assert daemon.get("/v1/status")["prober"]["stretch"] == 6
     assert metrics(daemon)["usher_probe_stretch"] == "6"
     assert re.search(r"^Cap: +10 per second, and the intervals ask for 60: each is 6 times as long$", daemon.ctl("budget").stdout, re.M)

@@ -134,9 +134,11 @@ __attribute__((unused)) static void fake_results(const char *ids, enum probe_rea
 		probe->stats.connections++;
 		probe->stats.bytes_sent += 100;
 		probe->stats.bytes_received += 200;
-		results[count] = (struct probe_result){
-			.probe = probe, .userdata = probe->userdata, .took_usec = 1000
-		};
+		results[count] = (struct probe_result){ .probe = probe,
+			.userdata = probe->userdata,
+			.took_usec = 1000,
+			.connections = 1,
+			.bytes = 300 };
 		verdict_set(&results[count++].verdict, reason, reason == PROBE_STATUS ? 503 : 0,
 				"%s",
 				reason == PROBE_STATUS ? "HTTP 503, expected 200" : "HTTP 200");

@@ -1,8 +1,10 @@
-/* How often things may begin, and how late they did. */
+/* How often things may begin, how often they do, and how late they did. */
 
 #include "lateness.h"
+#include "meter.h"
 #include "pace.h"
 #include "test.h"
+#include "trouble.h"
 
 static unsigned count_begun(struct pace *p, uint64_t from_usec, uint64_t until_usec)
 {
@@ -106,6 +108,51 @@ static void what_is_older_than_two_windows_is_forgotten(void **state)
 	assert_int_equal(lateness_max(&l), 5);
 }
 
+static bool nearly(double a, double b)
+{
+	return a > b - 0.01 && a < b + 0.01;
+}
+
+static void what_happens_is_measured_over_a_minute_at_most(void **state)
+{
+	const uint64_t second = 1000000;
+	struct meter m = {};
+	uint64_t now = 5 * second;
+
+	(void) state;
+	assert_true(nearly(meter_per_second(&m, now), 0));
+	meter_add(&m, 5, now);
+	assert_true(nearly(meter_per_second(&m, now), 5)); /* a second at least */
+	for (unsigned i = 0; i < 200; i++)
+		meter_add(&m, 7, now += second);
+	assert_true(meter_per_second(&m, now) > 6.9 && meter_per_second(&m, now) < 7.3);
+	/* it becomes another within a minute */
+	for (unsigned i = 0; i < 60; i++)
+		meter_add(&m, 1, now += second);
+	assert_true(meter_per_second(&m, now) > 0.9 && meter_per_second(&m, now) < 1.1);
+	/* and nothing */
+	assert_true(meter_per_second(&m, now + METER_WINDOW_USEC) > 0);
+	assert_true(nearly(meter_per_second(&m, now + 2 * METER_WINDOW_USEC), 0));
+	meter_add(&m, 300, now += 100 * METER_WINDOW_USEC);
+	assert_true(meter_per_second(&m, now) <= 10);
+}
+
+static void trouble_is_told_when_it_begins_and_when_it_is_over(void **state)
+{
+	struct trouble t = {};
+
+	(void) state;
+	assert_int_equal(trouble_note(&t, false, 10, 1), 0);
+	assert_int_equal(trouble_note(&t, true, 10, 2), 1);
+	assert_int_equal(trouble_note(&t, true, 10, 3), 0);
+	assert_int_equal(trouble_note(&t, false, 10, 12), 0);
+	assert_int_equal(trouble_note(&t, true, 10, 12), 0);
+	assert_int_equal(trouble_note(&t, false, 10, 21), 0);
+	assert_int_equal(trouble_note(&t, false, 10, 22), -1);
+	assert_int_equal(trouble_note(&t, false, 10, 50), 0);
+	assert_int_equal(trouble_note(&t, true, 10, 51), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +163,8 @@ int main(void)
 		cmocka_unit_test(quantiles_are_told_within_an_eighth),
 		cmocka_unit_test(every_value_has_a_bucket_that_holds_it),
 		cmocka_unit_test(what_is_older_than_two_windows_is_forgotten),
+		cmocka_unit_test(what_happens_is_measured_over_a_minute_at_most),
+		cmocka_unit_test(trouble_is_told_when_it_begins_and_when_it_is_over),
 	};
 
 	return cmocka_run_group_tests_name("pace", tests, NULL, NULL);
