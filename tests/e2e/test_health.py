@@ -407,16 +407,16 @@ def test_canaries_are_counted_when_they_are_well(usherd, instances):
     daemon.write_endpoints({"catalog": [old.endpoint()] + [i.endpoint(metadata={"version": "v2"}) for i in new]})
     daemon.start()
     wait_states(daemon, **{i.name: "up" for i in [old, *new]})
-    assert daemon.picked() == {"new-1", "new-2", "new-3"}
+    assert daemon.picked(count=80) == {"new-1", "new-2", "new-3"}
     new[0].status = 500
-    wait_until("two are left", lambda: daemon.picked() == {"new-2", "new-3"})
+    wait_until("two are left", lambda: daemon.picked(count=80) == {"new-2", "new-3"})
     # one is too few, and none is, too: then all that are well take the requests
     new[1].status = 500
-    wait_until("the old one is used", lambda: daemon.picked() == {"old", "new-3"})
+    wait_until("the old one is used", lambda: daemon.picked(count=80) == {"old", "new-3"})
     new[2].status = 500
     wait_until("only the old one is used", lambda: daemon.picked() == {"old"})
     new[0].status = new[1].status = 200
-    wait_until("canaries are used again", lambda: daemon.picked() == {"new-1", "new-2"})
+    wait_until("canaries are used again", lambda: daemon.picked(count=80) == {"new-1", "new-2"})
 
 
 def test_a_label_may_say_the_port_and_the_path(usherd, instances):

@@ -18,8 +18,9 @@ def start(usherd, chain, endpoints, **service):
     return daemon
 
 
-def picked(daemon, consumer=None, count=12, **body):
-    """The ids that so many picks returned, or the problem of the first that had none."""
+def picked(daemon, consumer=None, count=80, **body):
+    """The ids that so many picks returned, or the problem of the first that had none. Of three that are drawn at
+    random, so many leave one out once in 10^13."""
     ids = set()
     for _ in range(count):
         answer = daemon.pick(body=body, headers={"Usher-Consumer": consumer} if consumer else None)
