@@ -329,6 +329,7 @@ int prober_new(struct inbox *inbox, const struct prober_config *config,
 	room = room_for_probes();
 	if (p->threads > room / ROOM_LEAST)
 		p->threads = room / ROOM_LEAST;
+	assert(p->threads > 0);
 	p->rates.room = room / p->threads;
 	p->stats.room = p->rates.room * p->threads;
 	p->spread_stretch = 1;
