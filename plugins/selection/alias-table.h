@@ -208,11 +208,26 @@ static inline size_t lot_draw(const struct lot *lot, uint64_t random)
 			  : lot_scan(lot, lot->sum, SIZE_MAX, random);
 }
 
-static inline double lot_share(const struct usher_view *view, const uint32_t *candidates,
-		size_t count, size_t position)
+/* A selector's prepare, share and, with free(), release. */
+static inline int lot_prepare(const void *instance, const struct usher_view *view,
+		const uint32_t *candidates, size_t count, void **ret_prepared)
+{
+	struct alias_table *table;
+	int r;
+
+	(void) instance;
+	r = alias_table_new(view, candidates, count, &table);
+	if (r >= 0)
+		*ret_prepared = table;
+	return r;
+}
+
+static inline double lot_share(const void *instance, const struct usher_view *view,
+		const uint32_t *candidates, size_t count, size_t position)
 {
 	uint64_t sum = lot_sum(view, candidates, count);
 
+	(void) instance;
 	return sum == 0 ? 0 : (double) view->weights[candidates[position]] / (double) sum;
 }
 

@@ -42,19 +42,6 @@ static int least_request_init(void *instance, struct usher_error *reterr)
 	return 0;
 }
 
-static int least_request_prepare(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, void **ret_prepared)
-{
-	struct alias_table *table;
-	int r;
-
-	(void) instance;
-	r = alias_table_new(view, candidates, count, &table);
-	if (r >= 0)
-		*ret_prepared = table;
-	return r;
-}
-
 struct comparison {
 	const uint32_t *active, *weights;
 	double bias;
@@ -92,13 +79,6 @@ static ssize_t least_request_pick(const void *instance, const void *prepared,
 	return lot_choose(&lot, request->random, l->choices, has_fewer, &c);
 }
 
-static double least_request_share(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, size_t position)
-{
-	(void) instance;
-	return lot_share(view, candidates, count, position);
-}
-
 static const struct usher_option least_request_options[] = {
 	{ .name = "choices",
 			.type = USHER_OPTION_INTEGER,
@@ -121,9 +101,9 @@ USHER_PLUGIN(.name = "least_request", .summary = "The least busy of a few that a
 		.init = least_request_init,
 		.selector = &(const struct usher_selector){
 				.size = sizeof(struct usher_selector),
-				.prepare = least_request_prepare,
+				.prepare = lot_prepare,
 				.release = free,
 				.pick = least_request_pick,
-				.share = least_request_share,
+				.share = lot_share,
 				.flags = USHER_SELECTOR_SUBSETS,
 		});

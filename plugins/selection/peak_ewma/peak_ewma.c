@@ -47,19 +47,6 @@ static int peak_ewma_init(void *instance, struct usher_error *reterr)
 	return 0;
 }
 
-static int peak_ewma_prepare(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, void **ret_prepared)
-{
-	struct alias_table *table;
-	int r;
-
-	(void) instance;
-	r = alias_table_new(view, candidates, count, &table);
-	if (r >= 0)
-		*ret_prepared = table;
-	return r;
-}
-
 /* ---- learning ---- */
 
 /* What is left of a latency, 1..0. */
@@ -129,13 +116,6 @@ static ssize_t peak_ewma_pick(const void *instance, const void *prepared,
 	return lot_choose(&lot, request->random, p->choices, costs_less, &c);
 }
 
-static double peak_ewma_share(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, size_t position)
-{
-	(void) instance;
-	return lot_share(view, candidates, count, position);
-}
-
 static const struct usher_option peak_ewma_options[] = {
 	{ .name = "decay",
 			.type = USHER_OPTION_DURATION,
@@ -162,10 +142,10 @@ USHER_PLUGIN(.name = "peak_ewma", .summary = "The one that promises the earliest
 		.init = peak_ewma_init,
 		.selector = &(const struct usher_selector){
 				.size = sizeof(struct usher_selector),
-				.prepare = peak_ewma_prepare,
+				.prepare = lot_prepare,
 				.release = free,
 				.pick = peak_ewma_pick,
-				.share = peak_ewma_share,
+				.share = lot_share,
 				.flags = USHER_SELECTOR_SUBSETS,
 				.slot_size = sizeof(struct slot),
 				.report = peak_ewma_report,
