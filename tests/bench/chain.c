@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "loader.h"
 #include "random.h"
 
@@ -54,39 +55,6 @@ struct row {
 };
 
 static struct random dice;
-
-static _Noreturn void die(const char *what, int r, const struct usher_error *err)
-{
-	fprintf(stderr, "bench-chain: %s: %s\n", what, /* NOLINT(cert-err33-c) */
-			err && err->text[0] ? err->text : strerrordesc_np(-r));
-	exit(1); /* NOLINT(concurrency-mt-unsafe) */
-}
-
-static void *allocate(size_t count, size_t size)
-{
-	void *p = calloc(count, size);
-
-	if (!p)
-		die("memory", -ENOMEM, NULL);
-	return p;
-}
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	(void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
-}
-
-static double least(const double *numbers, size_t count)
-{
-	double found = numbers[0];
-
-	for (size_t i = 1; i < count; i++)
-		found = numbers[i] < found ? numbers[i] : found;
-	return found;
-}
 
 static void add_endpoint(struct usher_endpoints *set, size_t i)
 {

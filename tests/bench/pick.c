@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench.h"
 #include "loader.h"
 #include "plugin-instance.h"
 #include "random.h"
@@ -51,39 +52,6 @@ struct row {
 static struct random dice;
 static char keys[KEYS][24];
 static _Atomic uint64_t counter;
-
-static _Noreturn void die(const char *what, int r, const struct usher_error *err)
-{
-	fprintf(stderr, "bench-pick: %s: %s\n", what, /* NOLINT(cert-err33-c) */
-			err && err->text[0] ? err->text : strerrordesc_np(-r));
-	exit(1); /* NOLINT(concurrency-mt-unsafe) */
-}
-
-static void *allocate(size_t count, size_t size)
-{
-	void *p = calloc(count, size);
-
-	if (!p)
-		die("memory", -ENOMEM, NULL);
-	return p;
-}
-
-static double now_ns(void)
-{
-	struct timespec t;
-
-	(void) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
-}
-
-static double least(const double *numbers, size_t count)
-{
-	double found = numbers[0];
-
-	for (size_t i = 1; i < count; i++)
-		found = numbers[i] < found ? numbers[i] : found;
-	return found;
-}
 
 static void directory_init(struct directory *d, size_t count)
 {
