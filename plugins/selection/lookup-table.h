@@ -247,12 +247,13 @@ static inline ssize_t lookup_pick(const struct lookup_table *t, const struct ush
 				     : position;
 }
 
-/* The long-run share over many keys. */
-static inline double lookup_share(const struct usher_view *view, const uint32_t *candidates,
-		size_t count, size_t position)
+/* A selector's share: the long-run one over many keys. */
+static inline double lookup_share(const void *instance, const struct usher_view *view,
+		const uint32_t *candidates, size_t count, size_t position)
 {
 	uint64_t sum = 0;
 
+	(void) instance;
 	for (size_t i = 0; i < count; i++)
 		sum += view->weights[candidates[i]];
 	return sum == 0 ? 0 : (double) view->weights[candidates[position]] / (double) sum;

@@ -250,13 +250,6 @@ static ssize_t maglev_pick(const void *instance, const void *prepared,
 	return lookup_pick(prepared, view, request, candidates, count, NULL);
 }
 
-static double maglev_share(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, size_t position)
-{
-	(void) instance;
-	return lookup_share(view, candidates, count, position);
-}
-
 static const struct usher_option maglev_options[] = {
 	{ .name = "table_size",
 			.type = USHER_OPTION_INTEGER,
@@ -276,6 +269,6 @@ USHER_PLUGIN(.name = "maglev", .summary = "The same key to the same one, evenly"
 				.prepare = maglev_prepare,
 				.release = lookup_table_release,
 				.pick = maglev_pick,
-				.share = maglev_share,
+				.share = lookup_share,
 				.flags = USHER_SELECTOR_SUBSETS,
 		});

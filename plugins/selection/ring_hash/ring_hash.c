@@ -222,13 +222,6 @@ static ssize_t ring_hash_pick(const void *instance, const void *prepared,
 	return lookup_pick(prepared, view, request, candidates, count, &limit);
 }
 
-static double ring_hash_share(const void *instance, const struct usher_view *view,
-		const uint32_t *candidates, size_t count, size_t position)
-{
-	(void) instance;
-	return lookup_share(view, candidates, count, position);
-}
-
 static const struct usher_option ring_hash_options[] = {
 	{ .name = "min_size",
 			.type = USHER_OPTION_INTEGER,
@@ -266,6 +259,6 @@ USHER_PLUGIN(.name = "ring_hash", .summary = "The same key to the same one, on a
 				.prepare = ring_hash_prepare,
 				.release = lookup_table_release,
 				.pick = ring_hash_pick,
-				.share = ring_hash_share,
+				.share = lookup_share,
 				.flags = USHER_SELECTOR_SUBSETS,
 		});
