@@ -90,6 +90,15 @@ static enum probe_reason reason_of_code(CURLcode code)
 	}
 }
 
+/* Who speaks no HTTP/2 answers its preface with something else and closes. Whether libcurl then
+ * finds the end, a reset or a broken pipe is a matter of moments, so all three are one verdict. */
+static bool ended_unheard(const struct request *q, CURLcode code)
+{
+	return q->head_size == 0 &&
+			(code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR ||
+					code == CURLE_RECV_ERROR);
+}
+
 static void judge_failure(const struct request *q, CURLcode code, struct verdict *ret)
 {
 	const char *text = q->error[0] ? q->error : curl_easy_strerror(code);
@@ -103,7 +112,7 @@ static void judge_failure(const struct request *q, CURLcode code, struct verdict
 	else if (q->head_size > REQUEST_HEAD_MAX)
 		verdict_set(ret, PROBE_PROTOCOL, 0, "the answer has more than %d bytes of headers",
 				REQUEST_HEAD_MAX);
-	else if (code == CURLE_GOT_NOTHING && q->grpc)
+	else if (q->grpc && ended_unheard(q, code))
 		verdict_set(ret, PROBE_PROTOCOL, 0,
 				"no answer in HTTP/2: the server speaks another protocol, or hangs up");
 	else
