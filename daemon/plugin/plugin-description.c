@@ -13,8 +13,7 @@ static_assert(offsetof(struct usher_view, service) == 4 * sizeof(void *), "usher
 static_assert(offsetof(struct usher_request, consumer) == 7 * sizeof(void *) + 3 * sizeof(uint64_t),
 		"usher_request of ABI 1.0");
 static_assert(sizeof(struct usher_discovery) == 2 * sizeof(void *), "usher_discovery of ABI 1.0");
-static_assert(sizeof(struct usher_registration) == 5 * sizeof(void *),
-		"usher_registration of ABI 1.0");
+static_assert(REGISTRATION_SIZE_1_0 == 5 * sizeof(void *), "usher_registration of ABI 1.0");
 static_assert(sizeof(struct usher_option) == 7 * sizeof(void *) + 2 * sizeof(int64_t),
 		"usher_option of ABI 1.0");
 static_assert(offsetof(struct usher_plugin, selector) == 13 * sizeof(void *),
@@ -30,8 +29,8 @@ static const struct abi_struct abi_plugin = { "usher_plugin", sizeof(struct ushe
 	sizeof(struct usher_plugin) };
 static const struct abi_struct abi_discovery = { "usher_discovery", sizeof(struct usher_discovery),
 	sizeof(struct usher_discovery) };
-static const struct abi_struct abi_registration = { "usher_registration",
-	sizeof(struct usher_registration), sizeof(struct usher_registration) };
+static const struct abi_struct abi_registration = { "usher_registration", REGISTRATION_SIZE_1_0,
+	sizeof(struct usher_registration) };
 static const struct abi_struct abi_stage = { "usher_stage", STAGE_SIZE_1_0,
 	sizeof(struct usher_stage) };
 static const struct abi_struct abi_selector = { "usher_selector", SELECTOR_SIZE_1_0,

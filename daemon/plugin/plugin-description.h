@@ -14,8 +14,9 @@
 #define PLUGIN_INSTANCE_MAX ((size_t) 16 * 1024 * 1024) /* bytes of one instance */
 
 /* Bytes that the structs which have grown since had in ABI 1.0. */
-#define STAGE_SIZE_1_0    offsetof(struct usher_stage, flags)
-#define SELECTOR_SIZE_1_0 offsetof(struct usher_selector, flags)
+#define REGISTRATION_SIZE_1_0 offsetof(struct usher_registration, renew_after_usec)
+#define STAGE_SIZE_1_0        offsetof(struct usher_stage, flags)
+#define SELECTOR_SIZE_1_0     offsetof(struct usher_selector, flags)
 
 struct plugin_description {
 	struct usher_plugin plugin; /* its facets point to the copies below, or are NULL */

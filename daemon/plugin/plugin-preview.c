@@ -77,7 +77,7 @@ struct facet_place {
 
 static const struct facet_place facet_places[] = {
 	FACET(discovery, run, sizeof(struct usher_discovery), 0, 0),
-	FACET(registration, add, sizeof(struct usher_registration), 0, 0),
+	FACET(registration, add, REGISTRATION_SIZE_1_0, 0, 0),
 	FACET(stage, filter, STAGE_SIZE_1_0, offsetof(struct usher_stage, flags),
 			offsetof(struct usher_stage, needs_request)),
 	FACET(selector, prepare, SELECTOR_SIZE_1_0, offsetof(struct usher_selector, flags),

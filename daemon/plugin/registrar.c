@@ -42,7 +42,8 @@ struct registrar_shared {
 	pthread_cond_t more;
 	struct registration_job *queue, **queue_last; /* under the lock */
 	bool stopping;
-	bool deaf; /* nobody takes results any more */
+	bool deaf;                              /* nobody takes results any more */
+	atomic_uint_least64_t renew_after_usec; /* as the plug-in said last */
 };
 
 struct registrar {
@@ -170,6 +171,18 @@ static int call_plugin(struct registration_job *job, const struct plugin_instanc
 	return -EINVAL;
 }
 
+static void ask_when_to_renew(struct registrar_shared *shared, const struct registration_job *job)
+{
+	const struct plugin_instance *instance = shared->instance;
+	const struct usher_registration *registration = instance->plugin->registration;
+
+	if (job->r < 0 || (job->what != SOURCE_ADD && job->what != SOURCE_RENEW) ||
+			!registration->renew_after_usec)
+		return;
+	atomic_store_explicit(&shared->renew_after_usec,
+			registration->renew_after_usec(instance->data), memory_order_relaxed);
+}
+
 /* Under the lock: hand the worker's reference to the core, or drop it when nobody asks. */
 static void post_result(struct registrar_shared *shared, struct registration_job *job)
 {
@@ -199,6 +212,7 @@ static void *registrar_main(void *userdata)
 
 		pthread_mutex_unlock(&shared->lock);
 		job->r = call_plugin(job, shared->instance);
+		ask_when_to_renew(shared, job);
 		pthread_mutex_lock(&shared->lock);
 		post_result(shared, job);
 	}
@@ -370,6 +384,11 @@ bool registrar_can(const struct registrar *registrar, enum source_registration w
 		return registration->remove;
 	}
 	return false;
+}
+
+uint64_t registrar_renew_after_usec(const struct registrar *registrar)
+{
+	return atomic_load_explicit(&registrar->shared->renew_after_usec, memory_order_relaxed);
 }
 
 static const char *words_of(enum source_registration what)

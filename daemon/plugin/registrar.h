@@ -24,6 +24,7 @@ void registrar_stop(struct registrar *registrar, uint64_t until_usec);
 struct registrar *registrar_free(struct registrar *registrar); /* after the stop; NULL is fine */
 
 bool registrar_can(const struct registrar *registrar, enum source_registration what);
+uint64_t registrar_renew_after_usec(const struct registrar *registrar);
 /* Copies. NULL when out of memory, when too many wait, or after the stop. */
 struct registration_job *registrar_add(struct registrar *registrar,
 		const struct registration *registration, source_registered done, void *userdata);

@@ -389,6 +389,11 @@ bool source_can(const struct source *source, enum source_registration what)
 	return registrar_can(source->registrar, what);
 }
 
+uint64_t source_renew_after_usec(const struct source *source)
+{
+	return registrar_renew_after_usec(source->registrar);
+}
+
 // NOLINTNEXTLINE(readability-function-size): its parameters are the contract
 struct registration_job *source_register(struct source *source, enum source_registration what,
 		const struct usher_wanted *service, const struct usher_endpoint *endpoint,

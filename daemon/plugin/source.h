@@ -80,6 +80,9 @@ typedef void (*source_registered)(void *userdata, int r, const char *reason);
 
 /* Whether the plug-in offers it. */
 bool source_can(const struct source *source, enum source_registration what);
+/* How long after an add or a renew the plug-in wants the next renew, as it said after the last one;
+ * 0: it does not ask for any. */
+uint64_t source_renew_after_usec(const struct source *source);
 /* Start it; done is called on the core, once, also when it failed or the source stopped
  * (ECANCELED). endpoint is for SOURCE_ADD and copied; id for the others; state for
  * SOURCE_SET_STATE. Returns a handle for source_forget(), or NULL when out of memory or when

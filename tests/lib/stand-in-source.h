@@ -133,6 +133,12 @@ bool source_can(const struct source *source, enum source_registration what)
 	return true;
 }
 
+uint64_t source_renew_after_usec(const struct source *source)
+{
+	(void) source;
+	return 0;
+}
+
 struct registration_job *source_register(struct source *source, enum source_registration what,
 		const struct usher_wanted *service, const struct usher_endpoint *endpoint,
 		const char *id, enum usher_admin_state state, source_registered done,

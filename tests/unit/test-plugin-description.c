@@ -144,6 +144,36 @@ static void a_facet_without_a_size_is_as_long_as_in_1_0(void **state)
 	assert_int_equal(description.plugin.discovery->size, sizeof(unsaid));
 }
 
+static uint64_t renew_after(const void *instance)
+{
+	(void) instance;
+	return 0;
+}
+
+static int remove_it(void *instance, const struct usher_wanted *service, const char *id,
+		struct usher_error *reterr)
+{
+	(void) instance;
+	(void) service;
+	(void) id;
+	(void) reterr;
+	return 0;
+}
+
+static void a_registration_of_1_0_does_not_say_when_it_is_to_be_renewed(void **state)
+{
+	const struct usher_registration older = { .remove = remove_it,
+		.renew_after_usec = renew_after };
+	struct plugin_description description;
+	struct usher_plugin plugin = plugin_new();
+
+	(void) state;
+	plugin.registration = &older; /* without a size */
+	assert_ok(plugin_description_read(&plugin, "some", &abi, &description, NULL));
+	assert_ptr_equal(description.plugin.registration->remove, remove_it);
+	assert_null(description.plugin.registration->renew_after_usec);
+}
+
 static void a_longer_struct_of_the_same_abi_is_a_contradiction(void **state)
 {
 	const struct usher_discovery longer = { .size = sizeof(longer) + 8, .run = run };
@@ -316,6 +346,7 @@ int main(void)
 		cmocka_unit_test(a_shorter_struct_is_read_as_far_as_it_goes),
 		cmocka_unit_test(a_shorter_facet_lacks_what_it_does_not_cover),
 		cmocka_unit_test(a_facet_without_a_size_is_as_long_as_in_1_0),
+		cmocka_unit_test(a_registration_of_1_0_does_not_say_when_it_is_to_be_renewed),
 		cmocka_unit_test(a_longer_struct_of_the_same_abi_is_a_contradiction),
 		cmocka_unit_test(
 				a_struct_that_is_longer_than_in_the_minor_it_names_is_a_contradiction),

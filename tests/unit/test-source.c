@@ -41,6 +41,7 @@ struct fake {
 	int fd;
 	char heard[512]; /* by its registration */
 	int answer;
+	uint64_t renew_after_usec;
 };
 
 static void say(struct core *core, const char *what, const char *service, const char *rest)
@@ -138,6 +139,21 @@ static int fake_set_state(void *instance, const struct usher_wanted *service, co
 	return fake->answer < 0 ? usher_error_set(reterr, fake->answer, "the registry says no") : 0;
 }
 
+static int fake_renew(void *instance, const struct usher_wanted *service, const char *id,
+		struct usher_error *reterr)
+{
+	struct fake *fake = instance;
+
+	(void) hear(fake, "renew", service, id);
+	fake->renew_after_usec *= 2;
+	return fake->answer < 0 ? usher_error_set(reterr, fake->answer, "it is gone") : 0;
+}
+
+static uint64_t fake_renew_after(const void *instance)
+{
+	return ((const struct fake *) instance)->renew_after_usec;
+}
+
 static const struct usher_plugin fake_plugin = {
 	.size = sizeof(fake_plugin),
 	.name = "fake",
@@ -149,7 +165,9 @@ static const struct usher_plugin fake_plugin = {
 			&(const struct usher_registration){
 					.size = sizeof(struct usher_registration),
 					.add = fake_add,
+					.renew = fake_renew,
 					.set_state = fake_set_state,
+					.renew_after_usec = fake_renew_after,
 			},
 };
 
@@ -1066,6 +1084,32 @@ static void registering_hands_the_whole_endpoint_over(void **state)
 	assert_string_equal(fake->heard, "add catalog as catalog-svc: a 10.0.0.1:80 color=blue");
 }
 
+static void renew(struct core *core, struct answer *ret)
+{
+	*ret = (struct answer){};
+	assert_non_null(source_register(core->source, SOURCE_RENEW, &catalog, NULL, "a",
+			USHER_ADMIN_READY, on_registered, ret));
+	loop_until(core->event, is_answered, ret);
+}
+
+static void when_to_renew_is_what_the_plug_in_said_after_the_last_that_succeeded(void **state)
+{
+	struct core *core = *state;
+	struct fake *fake = start(core, just_wait);
+	struct answer answer;
+
+	assert_int_equal(source_renew_after_usec(core->source), 0);
+	fake->renew_after_usec = 50;
+	renew(core, &answer);
+	assert_int_equal(source_renew_after_usec(core->source), 100);
+	renew(core, &answer);
+	assert_int_equal(source_renew_after_usec(core->source), 200);
+	fake->answer = -ENOENT;
+	renew(core, &answer);
+	assert_int_equal(answer.r, -ENOENT);
+	assert_int_equal(source_renew_after_usec(core->source), 200);
+}
+
 static struct registration_job *set_state(
 		struct core *core, const char *id, source_registered done, void *userdata)
 {
@@ -1199,6 +1243,7 @@ int main(void)
 		source_test(an_http_answer_ends_the_wait),
 		source_test(the_order_to_stop_breaks_a_call_off),
 		source_test(registering_hands_the_whole_endpoint_over),
+		source_test(when_to_renew_is_what_the_plug_in_said_after_the_last_that_succeeded),
 		source_test(the_registrys_refusal_arrives_with_its_words),
 		source_test(what_a_plug_in_cannot_do_is_said),
 		source_test(an_endpoint_that_cannot_be_is_refused_before_the_registry_hears_of_it),

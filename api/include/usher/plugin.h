@@ -19,7 +19,8 @@
  *        a selector may learn from reports, in slots that the host keeps;
  *        hashes of keys and selectors of labels for all; the metadata "zone" is a zone;
  *        HTTP for discovery and registration;
- *        what a stage that looks at the request needs to know of endpoints is marked before
+ *        what a stage that looks at the request needs to know of endpoints is marked before;
+ *        a registration says when it wants to be renewed
  */
 
 #include <stdarg.h>
@@ -161,17 +162,31 @@ const char *usher_source_name(struct usher_source *source);
  * instance, so what both touch needs a lock. A NULL member: this registry cannot do that, and the
  * host says so. Each may block, but should give up in well under a minute. Each is idempotent:
  * doing it twice is doing it once. Errors: EROFS (cannot be written; why), EACCES, ENOENT,
- * ETIMEDOUT, EIO, ...: all with a message. */
+ * ETIMEDOUT, EIO, ...: all with a message.
+ *
+ * What is registered outlives the instance: `done` neither deregisters nor revokes a lease nor ends
+ * a session, for usherd may come back in a moment, and adds again what it had. What is to go is
+ * removed one by one before. */
 struct usher_registration {
 	size_t size;
+	/* Also for what is registered already, by an earlier run of usherd or with another content:
+	 * then the registry is to show this one. */
 	int (*add)(void *instance, const struct usher_wanted *service,
 			const struct usher_endpoint *endpoint, struct usher_error *reterr);
+	/* Keep it alive. ENOENT: the registry does not have it any more, or it is not known whether
+	 * it is still the one that was added; the host adds it again, as it is now. */
 	int (*renew)(void *instance, const struct usher_wanted *service, const char *id,
 			struct usher_error *reterr);
 	int (*set_state)(void *instance, const struct usher_wanted *service, const char *id,
 			enum usher_admin_state state, struct usher_error *reterr);
 	int (*remove)(void *instance, const struct usher_wanted *service, const char *id,
 			struct usher_error *reterr);
+	/* since 1.1 */
+	/* How long after an add or a renew that succeeded the next renew is to come, such as a
+	 * third of the lease, by the newest that the registry has said. Asked after each of them,
+	 * in the same thread. NULL or 0: nothing runs out by itself; the host still looks from time
+	 * to time, by a renew or, where there is none, by adding again. */
+	uint64_t (*renew_after_usec)(const void *instance);
 };
 
 /* ---- selection ---- */
