@@ -23,6 +23,7 @@
 enum long_option {
 	OPTION_CHECK = 256,
 	OPTION_CHECK_PLUGIN,
+	OPTION_RELOAD_ON_CHANGE,
 	OPTION_SCHEMA,
 	OPTION_LOG_LEVEL,
 	OPTION_VERSION
@@ -32,6 +33,7 @@ static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "check", required_argument, NULL, OPTION_CHECK },
 	{ "check-plugin", required_argument, NULL, OPTION_CHECK_PLUGIN },
+	{ "reload-on-change", no_argument, NULL, OPTION_RELOAD_ON_CHANGE },
 	{ "schema", no_argument, NULL, OPTION_SCHEMA },
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "help", no_argument, NULL, 'h' },
@@ -43,10 +45,11 @@ static void print_help(void)
 {
 	(void) puts("usherd - keep a node's directory of services fresh, and clear instances without losing a request\n"
 		    "\n"
-		    "Usage: usherd [--config FILE] [--log-level LEVEL]\n"
+		    "Usage: usherd [--config FILE] [--reload-on-change] [--log-level LEVEL]\n"
 		    "       usherd --check FILE | --check-plugin FILE | --schema | --version | --help\n"
 		    "\n"
 		    "  -c, --config FILE      the configuration (" CONFIG_DEFAULT ")\n"
+		    "      --reload-on-change  reload whenever the configuration's files change\n"
 		    "      --check FILE       say whether a configuration is good, and where it is not; then exit\n"
 		    "      --check-plugin FILE  say whether a plug-in would be loaded, and why not; then exit\n"
 		    "      --schema           print the JSON schema of the configuration; then exit\n"
@@ -112,7 +115,7 @@ static int print_schema(void)
 	return EXIT_SUCCESS;
 }
 
-static int run(const char *config_path)
+static int run(const char *config_path, unsigned flags)
 {
 	struct usher_error err = {};
 	struct daemon *d = NULL;
@@ -124,7 +127,7 @@ static int run(const char *config_path)
 	/* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet */
 	(void) mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 	descriptors_raise_limit();
-	r = daemon_new(config_path, &d, &err);
+	r = daemon_new(config_path, flags, &d, &err);
 	if (r < 0) {
 		cleanup(notify_freep) struct notify *notify = notify_new();
 
@@ -142,6 +145,7 @@ static int run(const char *config_path)
 int main(int argc, char **argv)
 {
 	const char *config_path = CONFIG_DEFAULT;
+	unsigned flags = 0;
 	int c;
 
 	/* NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread yet */
@@ -157,6 +161,9 @@ int main(int argc, char **argv)
 			return check_config(optarg);
 		case OPTION_CHECK_PLUGIN:
 			return check_plugin(optarg);
+		case OPTION_RELOAD_ON_CHANGE:
+			flags |= DAEMON_RELOAD_ON_CHANGE;
+			break;
 		case OPTION_SCHEMA:
 			return print_schema();
 		case OPTION_VERSION:
@@ -175,5 +182,5 @@ int main(int argc, char **argv)
 				argv[optind]);
 		return EXIT_USAGE;
 	}
-	return run(config_path);
+	return run(config_path, flags);
 }

@@ -72,15 +72,22 @@ static int add_fragments(struct documents *d, const char *dir, struct dirent **e
 	return 0;
 }
 
-static int add_conf_d(struct documents *d, const char *path, struct usher_error *reterr)
+char *config_fragments_path(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	size_t length = slash ? (size_t) (slash - path) + 1 : 0;
+	char *dir = NULL;
+
+	return asprintf(&dir, "%.*s" CONF_D, (int) length, path) < 0 ? NULL : dir;
+}
+
+static int add_conf_d(struct documents *d, const char *path, struct usher_error *reterr)
+{
 	struct dirent **entries = NULL;
-	autofree char *dir = NULL;
+	autofree char *dir = config_fragments_path(path);
 	int count, r;
 
-	if (asprintf(&dir, "%.*s" CONF_D, (int) length, path) < 0)
+	if (!dir)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	count = scandir(dir, &entries, is_fragment, by_name);
 	if (count < 0) {

@@ -310,6 +310,9 @@ struct config {
 /* Errors: EBADMSG, EINVAL, ERANGE, ENOENT, EACCES, EEXIST, E2BIG, EAGAIN (a file kept changing
  * while it was read), ENOMEM; always with a message. */
 int config_load(const char *path, struct config **ret, struct usher_error *reterr);
+/* The folder beside the main file whose files are read with it, whether or not there is one. To be
+ * freed; NULL: out of memory. */
+char *config_fragments_path(const char *path);
 struct config *config_ref(struct config *c);
 struct config *config_unref(struct config *c); /* NULL is fine; returns NULL */
 

@@ -10,6 +10,7 @@
 #include <systemd/sd-event.h>
 
 #include "clock.h"
+#include "config-watch.h"
 #include "directory.h"
 #include "inherited.h"
 #include "loader.h"
@@ -54,6 +55,7 @@ struct daemon {
 	struct rollout *rollout;
 	struct server *server;
 	struct reload *reload;
+	struct config_watch *watch; /* NULL: a reload is asked for */
 	struct config *config;
 };
 
@@ -260,6 +262,14 @@ static int daemon_on_hangup(
 	(void) info;
 	reload_request(d->reload, NULL, NULL);
 	return 0;
+}
+
+static void daemon_on_config_changed(void *userdata)
+{
+	struct daemon *d = userdata;
+
+	if (d->state != DAEMON_STOPPING)
+		reload_request(d->reload, NULL, NULL);
 }
 
 /* ---- what the API asks of us ---- */
@@ -485,16 +495,33 @@ static int open_doors(struct daemon *d, struct usher_error *reterr)
 	return r;
 }
 
-static int daemon_start(struct daemon *d, struct usher_error *reterr)
+/* Watched from before it is read, so that no change is missed. */
+static int load_config(struct daemon *d, unsigned flags, struct usher_error *reterr)
 {
-	int r = config_load(d->config_path, &d->config, reterr);
+	int r = flags & DAEMON_RELOAD_ON_CHANGE
+			? config_watch_new(d->inbox, d->config_path, daemon_on_config_changed, d,
+					  &d->watch)
+			: 0;
 
 	if (r < 0)
-		return r;
-	d->loaded_wall_usec = clock_wall_usec();
-	r = start_loop(d);
+		return usher_error_set(reterr, r, "cannot watch %s: %s", d->config_path,
+				strerrordesc_np(-r));
+	r = config_load(d->config_path, &d->config, reterr);
 	if (r >= 0)
-		r = build_floors(d);
+		d->loaded_wall_usec = clock_wall_usec();
+	return r;
+}
+
+static int daemon_start(struct daemon *d, unsigned flags, struct usher_error *reterr)
+{
+	int r = start_loop(d);
+
+	if (r < 0)
+		return usher_error_set(reterr, r, "cannot start: %s", strerrordesc_np(-r));
+	r = load_config(d, flags, reterr);
+	if (r < 0)
+		return r;
+	r = build_floors(d);
 	if (r < 0)
 		return usher_error_set(reterr, r, "cannot start: %s", strerrordesc_np(-r));
 	r = open_store(d, reterr);
@@ -506,7 +533,8 @@ static int daemon_start(struct daemon *d, struct usher_error *reterr)
 	return open_doors(d, reterr);
 }
 
-int daemon_new(const char *config_path, struct daemon **ret, struct usher_error *reterr)
+int daemon_new(const char *config_path, unsigned flags, struct daemon **ret,
+		struct usher_error *reterr)
 {
 	struct daemon *d = calloc(1, sizeof(*d));
 	int r;
@@ -516,7 +544,7 @@ int daemon_new(const char *config_path, struct daemon **ret, struct usher_error 
 	d->started_usec = clock_boot_usec();
 	d->notify = notify_new();
 	d->config_path = strdup(config_path);
-	r = d->config_path ? daemon_start(d, reterr)
+	r = d->config_path ? daemon_start(d, flags, reterr)
 			   : usher_error_set(reterr, -ENOMEM, "out of memory");
 	if (r < 0) {
 		daemon_free(d);
@@ -529,6 +557,7 @@ int daemon_new(const char *config_path, struct daemon **ret, struct usher_error 
 /* From the top floor to the ground: nobody is called who has gone. */
 static void daemon_release(struct daemon *d)
 {
+	d->watch = config_watch_free(d->watch);
 	d->reload = reload_free(d->reload);
 	d->server = server_free(d->server);
 	d->rollout = rollout_free(d->rollout);

@@ -138,3 +138,40 @@ def test_conf_d_is_read_as_well(usherd):
     (extra / "20-again.yaml").write_text("services: {search: {}}\n")
     daemon.reload()
     assert "20-again.yaml:1:12" in daemon.status() and "10-search.yaml" in daemon.status()
+
+
+def services(daemon):
+    return [s["service"] for s in daemon.get("/v1/services")["services"]]
+
+
+def test_when_asked_for_a_change_of_the_files_is_a_reload(usherd):
+    daemon = usherd({"services": {"catalog": {}}})
+    daemon.write_endpoints({"catalog": THREE, "search": THREE})
+    daemon.start(arguments=["--reload-on-change"])
+    daemon.configure({"services": {"search": {}}})
+    wait_until("the new configuration is in force", lambda: services(daemon) == ["search"])
+    (daemon.folder / "conf.d").mkdir()
+    (daemon.folder / "conf.d" / "10-catalog.yaml").write_text("services: {catalog: {}}\n")
+    wait_until("the fragment is read as well", lambda: services(daemon) == ["catalog", "search"])
+    daemon.write_config("servces: {}\n")
+    wait_until("the fault is told", lambda: 'unknown key "servces"' in (daemon.status() or ""))
+    assert services(daemon) == ["catalog", "search"]
+
+
+def test_a_configuration_that_is_mounted_as_a_configmap_is_reloaded_when_its_link_turns(usherd):
+    daemon = usherd({"services": {"catalog": {}}})
+    daemon.write_endpoints({"catalog": THREE, "search": THREE})
+    mounted = daemon.folder / "mounted"
+    mounted.mkdir()
+    (mounted / "..1").mkdir()
+    (mounted / "..1" / "usher.yaml").write_text(daemon.config_path.read_text())
+    (mounted / "..data").symlink_to("..1")
+    (mounted / "usher.yaml").symlink_to("..data/usher.yaml")
+    daemon.config_path = mounted / "usher.yaml"
+    daemon.start(arguments=["--reload-on-change"])
+    (mounted / "..2").mkdir()
+    (mounted / "..2" / "usher.yaml").write_text(
+        (mounted / "..1" / "usher.yaml").read_text().replace("catalog:", "search:"))
+    (mounted / "..data_tmp").symlink_to("..2")
+    (mounted / "..data_tmp").rename(mounted / "..data")
+    wait_until("the new configuration is in force", lambda: services(daemon) == ["search"])
