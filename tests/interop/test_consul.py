@@ -1,0 +1,169 @@
+"""The real usherd against a real Consul."""
+
+# Needs from Debian: debian-archive-keyring dpkg
+
+import time
+
+import pytest
+from consul_agents import ConsulServer
+from usher import wait_until
+
+SERVER = "Consul 1.8.7 of Debian 11, one server"
+
+
+@pytest.fixture
+def consul(tmp_path):
+    with ConsulServer(tmp_path / "consul") as server:
+        yield server
+
+
+@pytest.fixture
+def guarded(tmp_path):
+    """With ACLs that deny what no token allows."""
+    with ConsulServer(tmp_path / "consul", acl=True) as server:
+        yield server
+
+
+def start(usherd, consul, hold="30s", options=None, **service):
+    daemon = usherd({
+        "sources": [{"name": "consul", "plugin": "consul",
+                     "options": {"servers": [consul.url], "wait": "2s", "hold": hold, **(options or {})}}],
+        "services": {"catalog": {"freshness": {"max_age": "10s", "on_stale": "serve"}, **service}},
+    })
+    daemon.start()
+    return daemon
+
+
+def feed(daemon):
+    return daemon.get("/v1/services/catalog")["feeds"][0]
+
+
+def test_appear_change_drain_restore_disappear(usherd, consul, open_port):
+    consul.put("catalog", "a", open_port, Meta={"version": "1"}, Tags=["zone=east"], Weights={"Passing": 7, "Warning": 1})
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a"])
+    assert daemon.listed()["a"]["weight"] == 7
+    assert daemon.listed()["a"]["zone"] == "east"
+    consul.put("catalog", "b", 8002)
+    daemon.wait_listed(["a", "b"])
+    consul.put("catalog", "a", open_port, Meta={"version": "2"})
+    wait_until("the version is 2", lambda: daemon.listed()["a"]["metadata"].get("version") == "2")
+
+    drain = daemon.drain("a")
+    daemon.wait_finished(drain["id"])
+    assert daemon.picked() == {"b"}
+    checks = consul.call("GET", "/v1/agent/checks")
+    assert checks["_service_maintenance:a"]["Notes"] == "usher: draining"
+    daemon.restore("a")
+    wait_until("a is back", lambda: daemon.picked() == {"a", "b"})
+    assert not consul.call("GET", "/v1/agent/checks")
+    assert consul.call("GET", "/v1/agent/service/a")["Meta"] == {"version": "2"}
+
+    consul.take("a")
+    daemon.wait_listed(["b"])
+
+
+def test_checks_and_maintenance_of_consul(usherd, consul):
+    consul.put("catalog", "a", 8001, ttl="60s")
+    consul.put("catalog", "b", 8002, ttl="60s")
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a", "b"])
+    consul.beat("a", "critical")
+    wait_until("only b is picked", lambda: daemon.picked() == {"b"})
+    consul.beat("a")
+    wait_until("both are picked", lambda: daemon.picked() == {"a", "b"})
+    consul.maintain("a", "disk")
+    wait_until("only b is picked", lambda: daemon.picked() == {"b"})
+    consul.maintain("a", None)
+    wait_until("both are picked", lambda: daemon.picked() == {"a", "b"})
+    consul.call("PUT", "/v1/agent/maintenance?enable=true&reason=kernel")
+    states = wait_until("all are in maintenance", lambda: [
+        e for e in daemon.get("/v1/services/catalog/endpoints?all=true")["endpoints"] if e["admin_state"] == "maintenance"])
+    assert len(states) in (1, 2)
+    consul.call("PUT", "/v1/agent/maintenance?enable=false")
+    wait_until("both are picked", lambda: daemon.pick().status == 200 and daemon.picked() == {"a", "b"})
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_loses_nothing(usherd, consul, report, how):
+    for i, name in enumerate("abc"):
+        consul.put("catalog", name, 8001 + i, ttl="60s")
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a", "b", "c"])
+    with report.nothing_lost(daemon, "abc", how):
+        consul.kill() if how == "killed" else consul.stop()
+        wait_until("it fails", lambda: feed(daemon)["error"])
+        consul.start()
+        wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
+        # The checks with a TTL are critical now, until somebody gives a sign of life.
+        wait_until("it is held", lambda: feed(daemon)["held"])
+        time.sleep(3)
+        for name in "abc":
+            consul.beat(name)
+        wait_until("nothing is held", lambda: not feed(daemon)["held"])
+        assert daemon.picked() == {"a", "b", "c"}
+
+
+def test_a_frozen_server_loses_nothing_and_is_noticed(usherd, consul, report):
+    consul.put("catalog", "a", 8001)
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a"])
+    with report.nothing_lost(daemon, "a", "frozen (SIGSTOP)"):
+        consul.freeze()
+        wait_until("it is noticed", lambda: feed(daemon)["error"])
+        consul.thaw()
+        wait_until("it is live", lambda: not feed(daemon)["error"])
+    consul.put("catalog", "b", 8002)
+    daemon.wait_listed(["a", "b"])
+
+
+def test_a_wiped_server_loses_nothing_for_the_time_of_the_guard(usherd, consul, report):
+    consul.put("catalog", "a", 8001)
+    consul.put("catalog", "b", 8002)
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a", "b"])
+    with report.nothing_lost(daemon, "ab", "wiped"):
+        consul.kill()
+        consul.wipe()
+        consul.start()
+        wait_until("it is held", lambda: feed(daemon)["held"])
+        consul.put("catalog", "a", 8001)
+        consul.put("catalog", "b", 8002)
+        wait_until("nothing is held", lambda: not feed(daemon)["held"])
+
+
+READER = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
+
+
+@pytest.mark.parametrize("rules", ['service_prefix "" { policy = "read" }', 'node_prefix "" { policy = "read" }'])
+def test_a_token_that_may_not_see_is_a_denial(usherd, guarded, report, tmp_path, rules):
+    guarded.put("catalog", "a", 8001)
+    token = tmp_path / "token"
+    token.write_text(guarded.new_token("reader", READER))
+    daemon = start(usherd, guarded, options={"token_file": str(token)})
+    daemon.wait_listed(["a"])
+    with report.nothing_lost(daemon, "a", "rights and token taken away"):
+        token.write_text(guarded.new_token("weak", rules))
+        # A query that is waiting goes on with the token that it was sent with.
+        wait_until("it is denied", lambda: "node:read" in (feed(daemon)["error"] or ""))
+        token.write_text("99999999-9999-9999-9999-999999999999")
+        wait_until("it is denied", lambda: "ACL not found" in (feed(daemon)["error"] or ""))
+        token.write_text(guarded.new_token("again", READER))
+        wait_until("it is live", lambda: not feed(daemon)["error"])
+
+
+def test_the_time_from_a_write_to_the_watchers_line(usherd, consul, report):
+    consul.put("catalog", "a", 8001)
+    daemon = start(usherd, consul)
+    daemon.wait_listed(["a"])
+    times = []
+    with daemon.watch() as stream:
+        stream.next()
+        for i in range(60):
+            # As changes come in a rollout: the bucket that holds back a storm is not what is measured.
+            time.sleep(0.3)
+            before = time.monotonic()
+            consul.put("catalog", "a", 8001, Meta={"round": f"r{i}"})
+            stream.until(lambda line: f'r{i}"' in str(line).replace("'", '"'))
+            times.append((time.monotonic() - before) * 1000)
+    report.times(times)
