@@ -49,12 +49,28 @@ static int start_config(const char *path, struct usher_document *const *document
 	return 0;
 }
 
-static int set_node_name(struct config *c, struct usher_error *reterr)
+/* A configuration that many nodes share leaves it to the environment who a node is. */
+static int read_environment(const char *name, char **ret, struct usher_error *reterr)
+{
+	const char *value = getenv(name); /* NOLINT(concurrency-mt-unsafe): nobody sets any */
+
+	if (*ret || !value || !value[0])
+		return 0;
+	if (config_check_name(value, reterr) < 0)
+		return usher_error_prefix(reterr, -EINVAL, "environment variable %s", name);
+	*ret = strdup(value);
+	return *ret ? 0 : out_of_memory(reterr);
+}
+
+static int set_node(struct config *c, struct usher_error *reterr)
 {
 	char host[HOST_NAME_MAX + 1] = "";
+	int r = read_environment("USHER_NODE_NAME", &c->node_name, reterr);
 
-	if (c->node_name)
-		return 0;
+	if (r >= 0)
+		r = read_environment("USHER_NODE_ZONE", &c->node_zone, reterr);
+	if (r < 0 || c->node_name)
+		return r;
 	if (gethostname(host, sizeof(host) - 1) < 0 || config_check_name(host, NULL) < 0)
 		c->node_name = strdup("localhost");
 	else
@@ -354,7 +370,7 @@ static int read_whole(
 	r = config_table_read(config_rows, whole->layers, whole->count, c, reterr);
 	if (r < 0)
 		return r;
-	r = set_node_name(c, reterr);
+	r = set_node(c, reterr);
 	if (r < 0)
 		return r;
 	r = read_sources(c, whole, reterr);

@@ -260,8 +260,10 @@ static const struct config_row defaults_rows[] = {
 #define AT(field) offsetof(struct config, field)
 
 static const struct config_row node_rows[] = {
-	{ "name", ROW_NAME, AT(node_name), NULL, "Its name; when absent, the host's." },
-	{ "zone", ROW_NAME, AT(node_zone), NULL, "The zone it is in, for stages that prefer it." },
+	{ "name", ROW_NAME, AT(node_name), NULL,
+			"Its name; when absent, USHER_NODE_NAME of the environment, else the host's." },
+	{ "zone", ROW_NAME, AT(node_zone), NULL,
+			"The zone it is in, for stages that prefer it; when absent, USHER_NODE_ZONE of the environment." },
 	{},
 };
 

@@ -291,7 +291,7 @@ struct config {
 	char *path;
 	struct usher_document **documents; /* what the nodes point into */
 	size_t document_count;
-	char *node_name; /* the host name when not given */
+	char *node_name; /* the environment's or the host name when not given */
 	char *node_zone; /* NULL */
 	struct listen_config consumer, admin;
 	char *http_listen; /* "127.0.0.1:9180"; NULL: off */

@@ -222,6 +222,32 @@ static void hooks_have_a_long_form(void **state)
 	config_unref(c);
 }
 
+static void the_environment_says_who_a_node_is_where_nobody_else_does(void **state)
+{
+	struct config *c;
+
+	(void) state;
+	assert_return_code(setenv("USHER_NODE_NAME", "node-of-pod", 1), errno);
+	assert_return_code(setenv("USHER_NODE_ZONE", "west", 1), errno);
+	c = parse("{}\n");
+	assert_string_equal(c->node_name, "node-of-pod");
+	assert_string_equal(c->node_zone, "west");
+	config_unref(c);
+	c = parse("node: {name: node-7}\n");
+	assert_string_equal(c->node_name, "node-7");
+	assert_string_equal(c->node_zone, "west");
+	config_unref(c);
+	assert_return_code(setenv("USHER_NODE_ZONE", "", 1), errno);
+	c = parse("{}\n");
+	assert_null(c->node_zone);
+	config_unref(c);
+	assert_return_code(setenv("USHER_NODE_NAME", "two\nlines", 1), errno);
+	assert_refused("{}\n",
+			"environment variable USHER_NODE_NAME: a name is not UTF-8 or has a control character");
+	assert_return_code(unsetenv("USHER_NODE_NAME"), errno);
+	assert_return_code(unsetenv("USHER_NODE_ZONE"), errno);
+}
+
 static void the_whole_of_api_node_and_restore_is_read(void **state)
 {
 	struct config *c = parse(
@@ -545,6 +571,7 @@ int main(void)
 		cmocka_unit_test(stages_and_selectors_come_with_or_without_options),
 		cmocka_unit_test(hooks_have_a_short_form),
 		cmocka_unit_test(hooks_have_a_long_form),
+		cmocka_unit_test(the_environment_says_who_a_node_is_where_nobody_else_does),
 		cmocka_unit_test(the_whole_of_api_node_and_restore_is_read),
 		cmocka_unit_test(uses_are_equal_when_plugin_and_options_are),
 		cmocka_unit_test(files_are_merged_by_name),
