@@ -348,6 +348,14 @@ static int code_of_end(const json_t *record, const char *wanted)
 			failure ? failure : "");
 }
 
+static void follow_begin(struct follow *f)
+{
+	(void) pthread_mutex_lock(&f->lock);
+	json_decref(take(f->record));
+	f->over = false;
+	(void) pthread_mutex_unlock(&f->lock);
+}
+
 int follow_record(struct follow *f, const json_t *record, const char *wanted)
 {
 	json_t *copy = json_deep_copy(record);
@@ -355,6 +363,7 @@ int follow_record(struct follow *f, const json_t *record, const char *wanted)
 
 	if (!copy)
 		return ctl_fail(EXIT_FAILED, "out of memory");
+	follow_begin(f);
 	usher_client_set_timeout(f->client, UINT64_C(10000000));
 	follow_take(f, copy);
 	r = follow_stream(f);

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "directory-answer.h"
+#include "follow.h"
 #include "health-view.h"
 #include "human.h"
 #include "kinds.h"
 #include "output.h"
+#include "record-view.h"
 #include "verbs.h"
 
 /* Which of the names matched something. */
@@ -303,6 +305,47 @@ static int get_all_endpoints(struct ctl *ctl)
 	return r != EXIT_DONE ? r : printed;
 }
 
+/* The next one that goes on by itself, or NULL. */
+static const json_t *next_running(const json_t *drains)
+{
+	for (size_t i = 0; i < json_array_size(drains); i++) {
+		const json_t *record = json_array_get(drains, i);
+
+		if (!record_finished(record) && !record_is(record, "held"))
+			return record;
+	}
+	return NULL;
+}
+
+/* Until none of them runs, those included that begin meanwhile. Returns the exit code of the first
+ * that did not end as it was meant to. */
+static int wait_for_drains(struct ctl *ctl, const struct kind *kind, struct names *names)
+{
+	cleanup(follow_freep) struct follow *follow = follow_new(ctl, DOOR_READ);
+	int worst = EXIT_DONE;
+
+	if (!follow)
+		return ctl_fail(EXIT_FAILED, "cannot follow drains: out of memory or threads");
+	for (;;) {
+		cleanup(json_decrefp) json_t *answer = NULL;
+		const json_t *record;
+		int r = ctl_get(ctl, kind->path, &answer);
+
+		if (r != EXIT_DONE)
+			return r;
+		answer_filter(answer, kind, names);
+		record = next_running(json_object_get(answer, kind->list));
+		if (!record)
+			return worst;
+		r = follow_record(follow, record,
+				record_is(record, "cancelling") ? "cancelled" : "done");
+		if (follow_reason(follow) != EXIT_DONE)
+			return follow_reason(follow);
+		if (worst == EXIT_DONE)
+			worst = r;
+	}
+}
+
 int verb_get(struct ctl *ctl)
 {
 	const struct kind *kind = kind_find(ctl, ctl->arguments[0]);
@@ -314,6 +357,8 @@ int verb_get(struct ctl *ctl)
 	ctl->count--;
 	if (ctl->options.chosen && kind->id != KIND_ENDPOINT)
 		return ctl_usage(ctl, "--chosen is for endpoints");
+	if (ctl->options.wait && kind->id != KIND_DRAIN)
+		return ctl_usage(ctl, "--wait is for drains");
 	if (ctl->options.max_age && kind->id != KIND_ENDPOINT && kind->id != KIND_SERVICE)
 		return ctl_usage(ctl, "--max-age is for services and endpoints");
 	if (ctl->count > ELEMENTS(names.found))
@@ -322,5 +367,10 @@ int verb_get(struct ctl *ctl)
 		return get_all_endpoints(ctl);
 	names.names = ctl->arguments;
 	names.count = ctl->count;
+	if (ctl->options.wait) {
+		int r = wait_for_drains(ctl, kind, &names);
+
+		return r != EXIT_DONE ? r : names_report(&names, kind);
+	}
 	return get_list(ctl, kind, &names);
 }

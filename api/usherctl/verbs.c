@@ -59,8 +59,9 @@ const struct verb verbs[] = {
 			"List things, all or by name",
 			"NAME is the thing's own; for endpoints it is SERVICE or SERVICE/ENDPOINT, for drains an id, a\n"
 			"SERVICE or SERVICE/ENDPOINT. Endpoints are listed with those that are left out, and why;\n"
-			"--chosen leaves them out.",
-			O(MAX_AGE) | O(CHOSEN), ARGUMENT_KIND, 1, SIZE_MAX, verb_get },
+			"--chosen leaves them out. get drains --wait waits until none of them runs, those included that begin\n"
+			"meanwhile: 0 all ended as meant, 124 gave up waiting, else as for drain.",
+			O(MAX_AGE) | O(CHOSEN) | WAITING, ARGUMENT_KIND, 1, SIZE_MAX, verb_get },
 	{ "describe", "describe service|endpoint|source|consumer|drain|plugin NAME...",
 			"Everything about one thing",
 			"An endpoint is named SERVICE/ENDPOINT; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"

@@ -657,6 +657,46 @@ def test_giving_up_is_124_and_the_drain_goes_on(ctl):
     assert "timeout" not in ctl.admin.asked("POST", "/v1/drains")[0].body
 
 
+def test_get_drains_wait_waits_until_none_runs(ctl):
+    channel = Channel()
+    first = shop.record("running", [shop.step("deregister", "active")])
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [first, shop.record("held")]})
+    ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", channel)
+    process = ctl.start("get", "drains", "--wait")
+    assert channel.opened.acquire(timeout=10)
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record("done")]})
+    channel.put(shop.line(shop.record("done", [shop.step("deregister", "proven", shop.ECHO)])))
+    channel.end()
+    out, err = ended(process, 0)
+    assert "files no longer lists catalog-a" in out
+    assert err == ""
+
+
+def test_get_drains_wait_follows_one_after_the_other_and_tells_the_first_failure(ctl):
+    other = dict(shop.record("running"), id="d-2", endpoint="catalog-b")
+    channels = {DRAIN: Channel(), "d-2": Channel()}
+    for name, channel in channels.items():
+        ctl.daemon.on("GET", f"/v1/drains/{name}", channel)
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record("running"), other]})
+    process = ctl.start("get", "drains", "--wait")
+    assert channels[DRAIN].opened.acquire(timeout=10)
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [other]})
+    channels[DRAIN].put(shop.line(shop.record("failed", failure="the close hook failed")))
+    assert channels["d-2"].opened.acquire(timeout=10)
+    ctl.daemon.on("GET", "/v1/drains", {"drains": []})
+    channels["d-2"].put(shop.line(dict(other, state="done")))
+    assert "the close hook failed" in ended(process, 1)[1]
+
+
+def test_get_drains_wait_gives_up_and_is_for_drains(ctl):
+    ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record("running")]})
+    ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", Channel())
+    assert "gave up waiting" in ctl("get", "drains", "--wait-timeout", "300ms", code=124).stderr
+    assert "--wait is for drains" in ctl("get", "services", "--wait", code=2).stderr
+    ctl.daemon.on("GET", "/v1/drains", {"drains": []})
+    ctl("get", "drains", "--wait")
+
+
 def test_p5_the_waiting_goes_on_through_a_restart_of_usherd(ctl):
     channel = Channel()
     started(ctl, channel)
