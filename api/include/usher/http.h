@@ -60,12 +60,13 @@ struct usher_http_options {
 	uint64_t connect_timeout_usec;
 };
 
-#define USHER_HTTP_OPTIONS(instance_type, member)                                                                                  \
+/* For a registry that can be found in other ways, too: servers_flags is 0 there. */
+#define USHER_HTTP_OPTIONS_WITH(instance_type, member, servers_flags)                                                              \
 	{                                                                                                                          \
 		.name = "servers",                                                                                                 \
 		.type = USHER_OPTION_STRINGS,                                                                                      \
 		.offset = offsetof(instance_type, member.servers),                                                                 \
-		.flags = USHER_REQUIRED,                                                                                           \
+		.flags = (servers_flags),                                                                                          \
 		.help = "Where the registry is: http:// or https:// with host and port; several are tried in turn."                \
 	},                                                                                                                         \
 			{ .name = "ca",                                                                                            \
@@ -123,6 +124,9 @@ struct usher_http_options {
 		.offset = offsetof(instance_type, member.connect_timeout_usec),                                                    \
 		.default_text = "3s", .help = "How long a connection may take to be made."                                         \
 	}
+
+#define USHER_HTTP_OPTIONS(instance_type, member) \
+	USHER_HTTP_OPTIONS_WITH(instance_type, member, USHER_REQUIRED)
 
 /* What the plug-in itself knows of its registry. */
 struct usher_http_config {
