@@ -1,11 +1,8 @@
 /* Kubernetes EndpointSlices, as `kubectl get endpointslices -o yaml` or `-o json` prints them: one
  * EndpointSlice, an EndpointSliceList, or a List that has some among its items.
  *
- * The rules are those of the API's documentation (discovery.k8s.io/v1): all slices of a service
- * together are its endpoints; a nil `ready` or `serving` is true, a nil `terminating` false; a port
- * without a number is any port and of no use; only the first of several addresses counts; slices
- * of type FQDN are deprecated and ignored. What stands in the slices more than once is put together
- * in kubernetes-endpoints.c. */
+ * What the slices of a service say together is told in slices.h; here they are found and checked.
+ * Slices of type FQDN are deprecated and ignored. */
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,8 +11,7 @@
 #include "catalog.h"
 #include "kubernetes-endpoints.h"
 #include "own.h"
-
-#define SERVICE_LABEL "kubernetes.io/service-name"
+#include "slices.h"
 
 static bool kubernetes_detect(const struct usher_node *root)
 {
@@ -154,8 +150,8 @@ static int survey_slice(struct catalog *catalog, const struct usher_node *slice,
 				reterr, slice, -EBADMSG, "metadata: is missing in the slice");
 	if ((r = format_expect(metadata, "metadata", USHER_NODE_MAP, reterr)) < 0 ||
 			(r = format_get_text(metadata, "namespace", &space, reterr)) < 0 ||
-			(r = format_get_text(usher_node_get(metadata, "labels"), SERVICE_LABEL,
-					 &service, reterr)) < 0 ||
+			(r = format_get_text(usher_node_get(metadata, "labels"),
+					 SLICE_SERVICE_LABEL, &service, reterr)) < 0 ||
 			(r = format_get_text(slice, "addressType", &type, reterr)) < 0)
 		return r;
 	if (!service || *service == '\0')
