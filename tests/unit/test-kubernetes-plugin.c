@@ -1,0 +1,498 @@
+/* What an API server says, read, and what is made of it. The shapes are those recorded from an API
+ * server made of k8s.io/apiserver 0.36.4 over etcd 3.5.30. */
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <sys/stat.h>
+
+#include "access.h"
+#include "fake-source.h"
+#include "kubernetes.h"
+#include "reading.h"
+#include "scripted-server.h"
+#include "test.h"
+
+#define META(name, uid, version)                                                              \
+	"\"metadata\":{\"name\":\"" name "\",\"namespace\":\"default\",\"uid\":\"" uid        \
+	"\",\"resourceVersion\":\"" version                                                   \
+	"\",\"creationTimestamp\":\"2026-11-30T02:12:03Z\",\"labels\":{\"kubernetes.io/"      \
+	"service-name\":\"web\",\"team\":\"shop\"},\"managedFields\":[{\"manager\":\"curl\"," \
+	"\"fieldsV1\":{\"f:addressType\":{}}}]}"
+#define WEB_1                                                                                     \
+	META("web-1", "u1", "2")                                                                  \
+	",\"addressType\":\"IPv4\",\"endpoints\":[{\"addresses\":[\"10.0.0.1\"],\"conditions\":{" \
+	"\"ready\":true,\"serving\":true,\"terminating\":false},\"targetRef\":{\"kind\":\"Pod\"," \
+	"\"namespace\":\"default\",\"name\":\"web-1-pod\",\"uid\":\"u-web-1\"},\"nodeName\":"     \
+	"\"n1\",\"zone\":\"a\",\"hints\":{\"forZones\":[{\"name\":\"a\"},{\"name\":\"b\"}]}}],"   \
+	"\"ports\":[{\"name\":\"http\",\"protocol\":\"TCP\",\"port\":8080,\"appProtocol\":"       \
+	"\"kubernetes.io/h2c\"}]"
+#define WEB_2                                                                       \
+	META("web-2", "u2", "3")                                                    \
+	",\"addressType\":\"IPv4\",\"endpoints\":[{\"addresses\":[\"10.0.0.2\"]}]," \
+	"\"ports\":[{\"name\":\"http\",\"port\":8080}]"
+#define LIST(version, items)                                                      \
+	"{\"kind\":\"EndpointSliceList\",\"apiVersion\":\"discovery.k8s.io/v1\"," \
+	"\"metadata\":{\"resourceVersion\":\"" version "\"},\"items\":[" items "]}"
+
+/* ---- reading ---- */
+
+static void a_page_has_slices_a_version_and_the_token_of_the_next(void **state)
+{
+	static const char text[] =
+			"{\"kind\":\"EndpointSliceList\",\"apiVersion\":\"discovery.k8s.io/v1\","
+			"\"metadata\":{\"resourceVersion\":\"6\",\"continue\":"
+			"\"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Niwic3RhcnQiOiIvd2ViLTJcdTAwMDAifQ\","
+			"\"remainingItemCount\":1},\"items\":[{" WEB_1 "}]}";
+	struct reading_page page = { 0 };
+
+	(void) state;
+	assert_ok(reading_page(text, strlen(text), &page, NULL));
+	assert_int_equal(page.count, 1);
+	assert_int_equal(page.version.number, 6);
+	assert_string_equal(page.version.text, "6");
+	assert_int_equal(strncmp(page.next, "eyJ2", 4), 0);
+	assert_string_equal(page.slices[0]->service, "web");
+	assert_string_equal(page.slices[0]->uid, "u1");
+	assert_int_equal(page.slices[0]->version, 2);
+	assert_string_equal(page.slices[0]->endpoints[0].zone_hints, "a,b");
+	assert_string_equal(page.slices[0]->endpoints[0].target, "web-1-pod");
+	assert_int_equal(page.slices[0]->ports[0].number, 8080);
+	assert_int_equal(page.slices[0]->label_count, 1); /* Kubernetes' own is left out */
+	assert_null(page.slices[0]->fault);
+	reading_page_done(&page);
+}
+
+static void a_list_of_nothing_has_a_version(void **state)
+{
+	static const char *const texts[] = { LIST("1", ""),
+		"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":null}" };
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct reading_page page = { 0 };
+
+		assert_ok(reading_page(texts[i], strlen(texts[i]), &page, NULL));
+		assert_int_equal(page.count, 0);
+		assert_string_equal(page.next, "");
+		reading_page_done(&page);
+	}
+}
+
+static void what_is_no_list_is_never_an_empty_one(void **state)
+{
+	static const char *const texts[] = { "", "{}", "[]", "null", "{\"items\":[]}",
+		"{\"metadata\":{\"resourceVersion\":\"1\"}}",
+		"{\"metadata\":{\"resourceVersion\":\"\"},\"items\":[]}",
+		"{\"metadata\":{\"resourceVersion\":\"1 2\"},\"items\":[]}",
+		"{\"metadata\":{\"resourceVersion\":1},\"items\":[]}",
+		"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":{}}",
+		"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[{}]}",
+		"{\"metadata\":{\"resourceVersion\":\"1\"},\"items\":[", "<html>proxy</html>" };
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		struct reading_page page = { 0 };
+		struct usher_error why = { 0 };
+
+		assert_errno(reading_page(texts[i], strlen(texts[i]), &page, &why), EBADMSG);
+		assert_true(why.text[0] != '\0');
+	}
+}
+
+static struct reading_event read_event(const char *text)
+{
+	struct reading_event event = { 0 };
+	struct usher_error why = { 0 };
+	int r = reading_event(text, strlen(text), &event, &why);
+
+	if (r < 0)
+		fail_msg("%s", usher_error_text(&why, r));
+	return event;
+}
+
+static void events_are_told_apart(void **state)
+{
+	struct reading_event e;
+
+	(void) state;
+	e = read_event("{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"EndpointSlice\"," WEB_1 "}}");
+	assert_int_equal(e.kind, READING_PUT);
+	assert_int_equal(e.slice->endpoint_count, 1);
+	(void) slice_free(e.slice);
+	e = read_event("{\"type\":\"DELETED\",\"object\":{\"kind\":\"EndpointSlice\"," WEB_2 "}}");
+	assert_int_equal(e.kind, READING_REMOVE);
+	assert_string_equal(e.slice->uid, "u2");
+	assert_int_equal(e.version.number, 3);
+	(void) slice_free(e.slice);
+	/* No slice, though it looks like one. */
+	e = read_event("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"EndpointSlice\","
+		       "\"apiVersion\":\"discovery.k8s.io/v1\",\"metadata\":{\"resourceVersion\":"
+		       "\"9\"},\"addressType\":\"\",\"endpoints\":null,\"ports\":null}}");
+	assert_int_equal(e.kind, READING_BOOKMARK);
+	assert_null(e.slice);
+	assert_int_equal(e.version.number, 9);
+	e = read_event("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\","
+		       "\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource "
+		       "version: 2 (9)\",\"reason\":\"Expired\",\"code\":410}}");
+	assert_int_equal(e.kind, READING_ERROR);
+	assert_int_equal(e.status, 410);
+	assert_string_equal(e.message, "too old resource version: 2 (9)");
+}
+
+static void a_slice_says_which_field_makes_no_sense(void **state)
+{
+#define OF(type, endpoints, ports) \
+	META("s", "u", "1")        \
+	",\"addressType\":" type ",\"endpoints\":" endpoints ",\"ports\":" ports
+	static const struct {
+		const char *slice, *fault;
+	} cases[] = {
+		{ OF("\"IPv4\"", "null", "null"), NULL },
+		{ OF("\"FQDN\"", "[{\"addresses\":[\"a.example\"]}]", "[]"), NULL },
+		{ OF("\"IPv4\"", "[{\"addresses\":[]}]", "[{}]"), NULL },
+		{ OF("\"IPv4\"", "[{\"addresses\":null,\"conditions\":null}]", "[{\"port\":null}]"),
+				NULL },
+		{ OF("\"IPv7\"", "[]", "[]"), "addressType" },
+		{ OF("null", "[]", "[]"), "addressType" },
+		{ OF("\"IPv4\"", "{}", "[]"), "endpoints" },
+		{ OF("\"IPv4\"", "[7]", "[]"), "endpoints" },
+		{ OF("\"IPv4\"", "[{\"addresses\":[\"fd00::1\"]}]", "[]"), "addresses" },
+		{ OF("\"IPv6\"", "[{\"addresses\":[\"10.0.0.1\"]}]", "[]"), "addresses" },
+		{ OF("\"IPv4\"", "[{\"conditions\":{\"ready\":\"yes\"}}]", "[]"), "ready" },
+		{ OF("\"IPv4\"", "[{\"zone\":[]}]", "[]"), "zone" },
+		{ OF("\"IPv4\"", "[]", "[{\"port\":\"http\"}]"), "port" },
+		{ OF("\"IPv4\"", "[]", "[{\"port\":0}]"), "port" },
+		{ OF("\"IPv4\"", "[]", "[{\"port\":65536}]"), "port" },
+		{ OF("\"IPv4\"", "[]", "[{\"name\":5}]"), "name" },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		char text[2048];
+		struct reading_event e;
+
+		(void) snprintf(text, sizeof(text), "{\"type\":\"ADDED\",\"object\":{%s}}",
+				cases[i].slice);
+		e = read_event(text);
+		if (cases[i].fault) {
+			assert_non_null(e.slice->fault);
+			assert_string_equal(e.slice->fault, cases[i].fault);
+		} else {
+			assert_null(e.slice->fault);
+		}
+		(void) slice_free(e.slice);
+	}
+}
+
+static int read_two(void *userdata)
+{
+	static const char text[] = LIST("6", "{" WEB_1 "},{" WEB_2 "}");
+	struct reading_page page = { 0 };
+	int r = reading_page(text, strlen(text), &page, NULL);
+
+	(void) userdata;
+	reading_page_done(&page);
+	return r;
+}
+
+static void running_out_of_memory_is_survived(void **state)
+{
+	(void) state;
+	assert_survives_oom(read_two, NULL);
+}
+
+/* ---- kubeconfig ---- */
+
+#define KUBECONFIG(cluster, user)                                                           \
+	"apiVersion: v1\nkind: Config\ncurrent-context: c\n"                                \
+	"contexts: [{name: d, context: {cluster: none}}, {name: c, context: "               \
+	"{cluster: k, user: u, namespace: shop}}]\nclusters: [{name: k, cluster: {" cluster \
+	"}}]\nusers: [{name: u, user: {" user "}}]\n"
+#define SERVER "server: 'https://10.0.0.1:6443'"
+
+static struct access *apply(
+		const char *text, const char *context, int *ret, struct usher_error *why)
+{
+	struct access *a = calloc(1, sizeof(*a));
+
+	assert_non_null(a);
+	assert_ok(usher_document_parse("/k/config", text, strlen(text), &a->document, why));
+	*ret = kubeconfig_apply(a, context, why);
+	return a;
+}
+
+static void a_kubeconfig_says_server_namespace_and_credentials(void **state)
+{
+	struct usher_error why = { 0 };
+	int r;
+	/* "-----BEGIN CERTIFICATE-----\n" */
+	struct access *a = apply(
+			KUBECONFIG(SERVER
+					", certificate-authority: pki/ca.crt, tls-server-name: api",
+					"client-certificate-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==,"
+					" client-key: /etc/key.pem, token: old, tokenFile: token"),
+			NULL, &r, &why);
+
+	(void) state;
+	assert_ok(r);
+	assert_string_equal(a->http.servers[0], "https://10.0.0.1:6443");
+	assert_string_equal(a->http.ca, "/k/pki/ca.crt");
+	assert_string_equal(a->http.server_name, "api");
+	assert_string_equal(a->config.certificate_data, "-----BEGIN CERTIFICATE-----\n");
+	assert_string_equal(a->http.key, "/etc/key.pem");
+	assert_string_equal(a->http.token_file, "/k/token");
+	assert_null(a->http.token);
+	assert_string_equal(a->space, "shop");
+	assert_true(a->http.verify);
+	assert_int_equal(a->config.auth, USHER_HTTP_AUTH_BEARER);
+	(void) access_free(a);
+}
+
+static void a_kubeconfig_of_no_use_is_refused_with_its_place(void **state)
+{
+	static const struct {
+		const char *text, *context, *error;
+	} cases[] = {
+		{ KUBECONFIG(SERVER, "exec: {command: aws}"), NULL,
+				"exec: a program to log in with is not run by usherd" },
+		{ KUBECONFIG(SERVER, "auth-provider: {name: gcp}"), NULL,
+				"auth-provider: Kubernetes has removed these" },
+		{ KUBECONFIG(SERVER ", proxy-url: 'http://p'", ""), NULL,
+				"proxy-url: proxies are not supported" },
+		{ KUBECONFIG("server: ''", ""), NULL, "server: is missing" },
+		{ KUBECONFIG("server: [a]", ""), NULL, "server: is a list, and must be a text" },
+		{ KUBECONFIG(SERVER ", certificate-authority-data: '%%'", ""), NULL,
+				"certificate-authority-data: is no PEM in base64" },
+		{ KUBECONFIG(SERVER, "client-key-data: aGVsbG8="), NULL,
+				"client-key-data: is no PEM in base64" },
+		{ KUBECONFIG(SERVER, ""), "e", "contexts: there is none of the name e" },
+		{ KUBECONFIG(SERVER, ""), "d", "clusters: there is none of the name none" },
+		{ "kind: Config\n", NULL, "current-context: is not set" },
+		{ "", NULL, "current-context: is not set" },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct usher_error why = { 0 };
+		int r;
+		struct access *a = apply(cases[i].text, cases[i].context, &r, &why);
+
+		assert_true(r < 0);
+		if (strncmp(why.text, "/k/config:", 10) != 0 || !strstr(why.text, cases[i].error))
+			fail_msg("%s", why.text);
+		(void) access_free(a);
+	}
+}
+
+/* ---- run ---- */
+
+struct play {
+	struct scripted_server server;
+	struct usher_source source;
+	struct kubernetes instance;
+	const char *servers[2];
+	atomic_uint lists, proofs, watches;
+	bool (*answer)(struct scripted_connection *c, struct play *p);
+	bool (*is_over)(struct play *p);
+	unsigned turns;
+};
+
+static bool is_asked(const struct scripted_connection *c, const char *what)
+{
+	const char *end = strstr(c->request, "\r\n"), *at = strstr(c->request, what);
+
+	return at && at < end;
+}
+
+static bool answer_play(struct scripted_connection *c)
+{
+	struct play *p = c->server->userdata;
+
+	if (is_asked(c, "watch=1"))
+		atomic_fetch_add(&p->watches, 1);
+	else if (is_asked(c, "limit=1 "))
+		atomic_fetch_add(&p->proofs, 1);
+	else
+		atomic_fetch_add(&p->lists, 1);
+	return p->answer(c, p);
+}
+
+static int wait_in_play(struct usher_source *s, const struct usher_wait *wait, unsigned number)
+{
+	struct play *p = s->userdata;
+
+	if (number == 0)
+		return USHER_WAIT_WANTED;
+	if (p->is_over(p))
+		return 0;
+	if (++p->turns > 10000)
+		fail_msg("it goes on for ever");
+	return fake_source_wait_http(s, wait);
+}
+
+static void play(struct play *p, bool (*answer)(struct scripted_connection *c, struct play *p),
+		bool (*is_over)(struct play *p))
+{
+	extern const struct usher_plugin usher_plugin;
+
+	*p = (struct play){ .answer = answer, .is_over = is_over };
+	scripted_server_start(&p->server, answer_play, p);
+	p->servers[0] = p->server.url;
+	p->instance = (struct kubernetes){ .prove_usec = 100000,
+		.silence_usec = 75000000,
+		.settle_usec = 100000,
+		.access.http = { .servers = p->servers,
+				.verify = true,
+				.connections = 8,
+				.connect_timeout_usec = 3000000 } };
+	p->source.userdata = p;
+	p->source.on_wait = wait_in_play;
+	fake_source_want(&p->source, "web", "web", "http");
+	assert_int_equal(usher_plugin.discovery->run(&p->instance, &p->source), 0);
+}
+
+static void play_done(struct play *p)
+{
+	fake_source_done(&p->source);
+	scripted_server_stop(&p->server);
+}
+
+/* A watch that stays open after its text. */
+static bool say_watch(struct scripted_connection *c, const char *text)
+{
+	char chunk[4096];
+
+	scripted_say(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+	if (*text) {
+		(void) snprintf(chunk, sizeof(chunk), "%zx\r\n%s\r\n", strlen(text), text);
+		scripted_say(c, chunk);
+	}
+	return scripted_hang(c);
+}
+
+static bool delete_the_service(struct scripted_connection *c, struct play *p)
+{
+	(void) p;
+	if (is_asked(c, "limit=1 "))
+		return scripted_reply(c, "200 OK", "", LIST("7", ""));
+	if (!is_asked(c, "watch=1"))
+		return scripted_reply(c, "200 OK", "", LIST("6", "{" WEB_1 "}"));
+	return say_watch(c, "{\"type\":\"DELETED\",\"object\":{" META("web-1", "u1", "7") "}}");
+}
+
+static bool is_empty(struct play *p)
+{
+	const struct fake_answer *a = fake_source_answer(&p->source, "web");
+
+	return a->set && usher_endpoints_count(a->set) == 0;
+}
+
+static void all_slices_gone_are_doubted_and_told_a_moment_later(void **state)
+{
+	struct play p;
+
+	(void) state;
+	play(&p, delete_the_service, is_empty);
+	assert_int_equal(fake_source_answer(&p.source, "web")->verdict, USHER_SUSPECT);
+	play_done(&p);
+}
+
+static bool go_back(struct scripted_connection *c, struct play *p)
+{
+	if (is_asked(c, "watch=1"))
+		return say_watch(c, "");
+	if (atomic_load(&p->lists) == 1 && !is_asked(c, "limit=1 "))
+		return scripted_reply(c, "200 OK", "", LIST("600", "{" WEB_1 "},{" WEB_2 "}"));
+	return scripted_reply(c, "200 OK", "", LIST("4", "{" WEB_1 "}"));
+}
+
+static bool has_one(struct play *p)
+{
+	const struct fake_answer *a = fake_source_answer(&p->source, "web");
+
+	return a->set && usher_endpoints_count(a->set) == 1;
+}
+
+static void a_version_that_went_backwards_makes_a_shrunken_list_suspect(void **state)
+{
+	struct play p;
+
+	(void) state;
+	play(&p, go_back, has_one);
+	assert_int_equal(fake_source_answer(&p.source, "web")->verdict, USHER_SUSPECT);
+	assert_int_equal(atomic_load(&p.lists), 2);
+	play_done(&p);
+}
+
+static bool is_confirmed(struct play *p)
+{
+	return fake_source_answer(&p->source, "web")->confirms >= 3;
+}
+
+static bool stand_still(struct scripted_connection *c, struct play *p)
+{
+	(void) p;
+	if (is_asked(c, "watch=1"))
+		return say_watch(c, "");
+	return scripted_reply(c, "200 OK", "", LIST("6", "{" WEB_1 "},{" WEB_2 "}"));
+}
+
+static void a_proof_confirms_without_another_offer(void **state)
+{
+	struct play p;
+	const struct fake_answer *a;
+
+	(void) state;
+	play(&p, stand_still, is_confirmed);
+	a = fake_source_answer(&p.source, "web");
+	assert_int_equal(a->offers, 1);
+	assert_int_equal(a->verdict, USHER_FRESH);
+	assert_int_equal(usher_endpoints_count(a->set), 2);
+	assert_int_equal(atomic_load(&p.lists), 1);
+	assert_int_equal(atomic_load(&p.watches), 1);
+	play_done(&p);
+}
+
+static bool forbid(struct scripted_connection *c, struct play *p)
+{
+	(void) p;
+	return scripted_reply(c, "403 Forbidden", "",
+			"{\"kind\":\"Status\",\"message\":\"endpointslices is forbidden\","
+			"\"reason\":\"Forbidden\",\"code\":403}");
+}
+
+static bool has_failed(struct play *p)
+{
+	return fake_source_answer(&p->source, "web")->fails > 0;
+}
+
+static void denied_is_no_emptiness(void **state)
+{
+	struct play p;
+
+	(void) state;
+	play(&p, forbid, has_failed);
+	assert_int_equal(fake_source_answer(&p.source, "web")->code, -EACCES);
+	assert_null(fake_source_answer(&p.source, "web")->set);
+	play_done(&p);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_page_has_slices_a_version_and_the_token_of_the_next),
+		cmocka_unit_test(a_list_of_nothing_has_a_version),
+		cmocka_unit_test(what_is_no_list_is_never_an_empty_one),
+		cmocka_unit_test(events_are_told_apart),
+		cmocka_unit_test(a_slice_says_which_field_makes_no_sense),
+		cmocka_unit_test(running_out_of_memory_is_survived),
+		cmocka_unit_test(a_kubeconfig_says_server_namespace_and_credentials),
+		cmocka_unit_test(a_kubeconfig_of_no_use_is_refused_with_its_place),
+		cmocka_unit_test(all_slices_gone_are_doubted_and_told_a_moment_later),
+		cmocka_unit_test(a_version_that_went_backwards_makes_a_shrunken_list_suspect),
+		cmocka_unit_test(a_proof_confirms_without_another_offer),
+		cmocka_unit_test(denied_is_no_emptiness),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
