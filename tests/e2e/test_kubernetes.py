@@ -1,0 +1,437 @@
+"""The plug-in kubernetes against an API server that behaves, and that does not."""
+
+import time
+
+import pytest
+from scripted_kubernetes import Cluster, endpoint_slice, pod, status
+from scripted_registry import Cut, Fault, Registry, Reply, Silence, Stream
+
+from usher import as_yaml, wait_until
+
+
+def is_watch(request):
+    return "watch" in request.query
+
+
+def is_proof(request):
+    return request.query.get("limit") == "1"
+
+
+def is_list(request):
+    return not is_watch(request) and not is_proof(request)
+
+
+def feed(daemon, name="catalog"):
+    return daemon.get(f"/v1/services/{name}")["feeds"][0]
+
+
+def everything(daemon):
+    """Also what takes no requests."""
+    return {e["id"]: e for e in daemon.get("/v1/services/catalog/endpoints?all=true")["endpoints"]}
+
+
+@pytest.fixture
+def cluster():
+    return Cluster()
+
+
+@pytest.fixture
+def server(cluster):
+    with Registry(cluster.answer) as registry:
+        yield registry
+        cluster.end_watches()
+
+
+@pytest.fixture
+def follow(usherd, server):
+    """An usherd that follows the cluster; not started yet where it is to be changed."""
+    def make(options=None, services=None, start=True, **more):
+        whole = {"servers": [server.url], "prove": "500ms", **(options or {})}
+        whole = {name: value for name, value in whole.items() if value is not None}
+        daemon = usherd({"sources": [{"name": "cluster", "plugin": "kubernetes", "options": whole}],
+                         "services": services or {"catalog": {}}, **more})
+        if start:
+            daemon.start()
+        return daemon
+
+    return make
+
+
+def two_pods():
+    return [pod("a", "10.0.0.1", zone="east"), pod("b", "10.0.0.2", zone="west")]
+
+
+# ---- a cluster that behaves ----
+
+
+def test_endpoints_appear_change_and_disappear(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    one = daemon.listed()["a"]
+    assert (one["address"], one["port"], one["zone"]) == ("10.0.0.1", 8080, "east")
+    cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+    daemon.wait_listed(["a", "b", "c"])
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", ready=False), pod("b", "10.0.0.2")]))
+    daemon.wait_listed(["b", "c"])
+    assert everything(daemon)["a"]["conditions"]["ready"] is False
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+    # Else two of three would go at once, which is held back.
+    wait_until("a is gone", lambda: "a" not in everything(daemon))
+    cluster.delete("catalog-2")
+    daemon.wait_listed(["b"])
+
+
+def test_all_slices_and_families_are_put_together(cluster, follow):
+    cluster.put(endpoint_slice("v4", "catalog", two_pods(), [{"name": "grpc", "port": 9090}, {"name": "http", "port": 8080}]))
+    cluster.put(endpoint_slice("v6", "catalog", [pod("a", "fd00::1")], [{"name": "http", "port": 8080}], kind="IPv6"))
+    daemon = follow(services={"catalog": {"sources": [{"source": "cluster", "port": "http"}]}})
+    daemon.wait_listed(["a", "b"])
+    assert daemon.listed()["a"]["port"] == 8080
+    assert daemon.listed()["a"]["metadata"]["kubernetes.other-address"] == "fd00::1"
+
+
+def test_a_list_comes_in_pages(cluster, server, follow):
+    for i in range(1100):
+        cluster.put(endpoint_slice(f"catalog-{i:04}", "catalog", [pod(f"p{i}", f"10.1.{i // 250}.{i % 250 + 1}")]))
+    daemon = follow()
+    daemon.wait_listed([f"p{i}" for i in range(1100)])
+    assert len(server.asked(is_list)) == 3
+
+
+def test_an_endpoint_that_moves_to_another_slice_never_misses(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow({"settle": "20s"})
+    daemon.wait_listed(["a", "b"])
+    with daemon.watch() as stream:
+        cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")]))
+        time.sleep(0.1)
+        cluster.put(endpoint_slice("catalog-2", "catalog", [pod("b", "10.0.0.2"), pod("c", "10.0.0.3")]))
+        seen = []
+        stream.until(lambda line: seen.append(line) or "c" in {e["id"] for e in line.get("changed", [])})
+    assert not any(line.get("removed") for line in seen)
+    daemon.wait_listed(["a", "b", "c"])
+
+
+def test_only_what_is_wanted_is_asked_for(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    cluster.put(endpoint_slice("search-1", "search", [pod("s", "10.0.1.1", uid="s")], namespace="shop"))
+    daemon = follow(services={"catalog": {}, "search": {"sources": [{"source": "cluster", "name": "shop/search"}]}})
+    daemon.wait_listed(["a", "b"])
+    daemon.wait_listed(["s"], "search")
+    assert {r.path.split("/")[5] for r in server.asked(is_list)} == {"default", "shop"}
+    assert all("kubernetes.io/service-name in (" in r.query["labelSelector"] for r in server.asked(is_list))
+
+
+def test_one_stream_may_follow_the_whole_cluster(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    cluster.put(endpoint_slice("search-1", "search", [pod("s", "10.0.1.1")], namespace="shop"))
+    daemon = follow({"watch": "cluster"},
+                    {"catalog": {}, "search": {"sources": [{"source": "cluster", "name": "shop/search"}]}})
+    daemon.wait_listed(["a", "b"])
+    daemon.wait_listed(["s"], "search")
+    server.wait_asked(is_watch)
+    assert len(server.asked(is_list)) == 1 and len(server.asked(is_watch)) == 1
+
+
+def test_an_empty_slice_is_an_empty_service_and_no_slice_is_none(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", None))
+    daemon = follow(services={"catalog": {}, "typo": {"startup_timeout": "100ms"}})
+    daemon.wait_listed([])
+    assert "no EndpointSlice is of Service typo in namespace default" in str(feed(daemon, "typo"))
+
+
+def test_a_service_that_is_deleted_is_doubted(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    cluster.delete("catalog-1")
+    wait_until("its removal is held back", lambda: "held" in str(feed(daemon)) or feed(daemon).get("suspect"))
+    assert set(daemon.listed()) == {"a", "b"}
+
+
+# ---- watches ----
+
+
+def test_a_watch_that_is_too_old_leads_to_a_list_and_nothing_is_lost(cluster, server, follow):
+    """410 as an event in a stream of status 200, again and again."""
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    expired = Stream([Cluster.line("ERROR", status(410, "Expired", "too old resource version"))])
+    server.faults.append(Fault(lambda request: expired, 3, is_watch))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    server.wait_asked(is_watch, 4)
+    assert len(server.asked(is_list)) == 4
+    cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+    daemon.wait_listed(["a", "b", "c"])
+
+
+def test_a_status_410_of_a_watch_leads_to_a_list(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    server.faults.append(Fault(lambda request: Reply(status(410, "Gone", "too old"), 410), 1, is_watch))
+    daemon = follow()
+    server.wait_asked(is_watch, 2)
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+    daemon.wait_listed(["b"])
+
+
+def test_pages_that_got_too_old_are_thrown_away(cluster, server, follow):
+    for i in range(600):
+        cluster.put(endpoint_slice(f"catalog-{i:04}", "catalog", [pod(f"p{i}", f"10.1.{i // 250}.{i % 250 + 1}")]))
+    cluster.page_age = 0
+    daemon = follow()
+    daemon.wait_listed([f"p{i}" for i in range(600)])
+    assert "limit" not in server.asked(is_list)[-1].query
+
+
+def test_a_watch_that_always_fails_at_once_spins_not(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    server.faults.append(Fault(lambda request: Reply(status(500, "InternalError", "no"), 500), None, is_watch))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    time.sleep(3)
+    assert len(server.asked(is_watch)) < 40
+    assert set(daemon.listed()) == {"a", "b"}
+
+
+def test_watches_that_end_by_design_go_on_without_a_list(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")]))
+    cluster.watch_ends_after = 1.1
+    daemon = follow()
+    daemon.wait_listed(["a"])
+    for i in range(20):
+        cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", ready=bool(i % 2))]))
+        wait_until("the change is seen", lambda: daemon.listed()["a"]["conditions"]["ready"] == bool(i % 2))
+        time.sleep(0.25)
+    server.wait_asked(is_watch, 4)
+    assert len(server.asked(is_list)) == 1
+    assert "rror" not in daemon.log_text() and "arning" not in daemon.log_text()
+
+
+def test_events_may_come_in_any_pieces(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")]))
+    made = endpoint_slice("catalog-9", "catalog", [pod("ä{\"", "10.0.0.9")])
+    made["metadata"].update(uid="nine", resourceVersion="100")
+    gone = {**made, "metadata": {**made["metadata"], "resourceVersion": "101"}}
+    text = Cluster.line("ADDED", made) + Cluster.line("DELETED", gone).strip() + Cluster.line("ADDED", made)
+    server.faults.append(Fault(lambda request: Stream(list(text) + [""]), 1, is_watch))
+    daemon = follow()
+    wait_until("the last event counts", lambda: len(daemon.listed()) == 2)
+
+
+@pytest.mark.parametrize("text", ["nonsense\n", "[1]\n", '{"type":"NEWS","object":{}}\n', '{"type":"ADDED","object":{}}\n',
+                                  '{"type":"ADDED"', "\x00\x00"])
+def test_a_watch_of_nonsense_changes_nothing(cluster, server, follow, text):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    server.faults.append(Fault(lambda request: Stream([text]), 2, is_watch))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    server.wait_asked(is_watch, 3)
+    cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+    daemon.wait_listed(["a", "b", "c"])
+
+
+# ---- silence, and other histories ----
+
+
+def test_a_frozen_server_is_left_for_the_other(cluster, usherd):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    with Registry(cluster.answer) as one, Registry(cluster.answer) as two:
+        daemon = usherd({"sources": [{"name": "cluster", "plugin": "kubernetes",
+                                      "options": {"servers": [one.url, two.url], "prove": "500ms"}}],
+                         "services": {"catalog": {}}})
+        daemon.start()
+        daemon.wait_listed(["a", "b"])
+        first, other = (one, two) if one.asked(is_watch) else (two, one)
+        first.freeze()
+        cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+        other.wait_asked(is_watch)
+        daemon.wait_listed(["b"])
+        cluster.end_watches()
+        first.thaw()
+
+
+def test_a_half_open_watch_is_opened_anew(cluster, server, follow):
+    """The version rises, and this watch alone says nothing."""
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    server.faults.append(Fault(lambda request: Silence(head), 1, is_watch))
+    daemon = follow({"silence": "2s"})
+    daemon.wait_listed(["a", "b"])
+    server.wait_asked(is_watch)
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+    daemon.wait_listed(["b"])
+    assert len(server.asked(is_watch)) == 2 and len(server.asked(is_list)) == 1
+
+
+def test_versions_that_rise_by_others_changes_disturb_nothing(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    cluster.bookmark_every = 0.5
+    daemon = follow({"silence": "5s"})
+    daemon.wait_listed(["a", "b"])
+    for _ in range(35):
+        cluster.tick(7)
+        time.sleep(0.2)
+    wait_until("it is confirmed", lambda: feed(daemon)["age_ms"] < 3500)
+    assert len(server.asked(is_watch)) == 1 and len(server.asked(is_list)) == 1
+
+
+def test_silence_with_the_store_gone_is_no_proof(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    cluster.store_is_down = True
+    wait_until("the answer ages", lambda: feed(daemon)["age_ms"] > 3000)
+    assert "504" in str(feed(daemon)) and set(daemon.listed()) == {"a", "b"}
+    cluster.store_is_down = False
+    wait_until("it is young again", lambda: feed(daemon)["age_ms"] < 1500)
+
+
+def test_a_store_that_was_restored_is_noticed_though_the_watch_is_silent(cluster, server, follow):
+    """A watch from a version that is yet to come is accepted, and says nothing."""
+    cluster.version = 500
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    cluster.restore(40, [endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")])])
+    server.wait_asked(is_list, 2)
+    assert "went from 501 back to 40" in wait_until("it is said", lambda: "back to 40" in daemon.log_text() and daemon.log_text())
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1"), pod("n", "10.0.0.9")]))
+    wait_until("what is new is used", lambda: "n" in daemon.listed())
+
+
+def test_it_recovers_unaided_from_a_server_that_dies_in_mid_list(cluster, server, follow):
+    for i in range(600):
+        cluster.put(endpoint_slice(f"catalog-{i:04}", "catalog", [pod(f"p{i}", f"10.1.{i // 250}.{i % 250 + 1}")]))
+    ids = [f"p{i}" for i in range(600)]
+    server.faults.append(Fault(lambda request: Cut(cluster.answer(request), 5000), 2, is_list))
+    daemon = follow()
+    daemon.wait_listed(ids)
+    for turn in range(10):
+        asked = len(server.asked(is_list))
+        server.faults.append(Fault(lambda request: Cut(cluster.answer(request), 1000 * turn), 1, is_list))
+        cluster.restore(100 - turn)
+        cluster.end_watches()
+        # The cut one, and the two pages of the next.
+        server.wait_asked(is_list, asked + 3)
+        assert set(daemon.listed()) == set(ids)
+    cluster.put(endpoint_slice("catalog-0000", "catalog", [pod("p0", "10.1.0.1"), pod("new", "10.9.9.9")]))
+    daemon.wait_listed(ids + ["new"])
+
+
+def test_a_server_that_is_killed_and_comes_back_is_followed_again(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    server.stop()
+    cluster.end_watches()
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+    wait_until("the failure is shown", lambda: "connect" in str(feed(daemon)))
+    assert set(daemon.listed()) == {"a", "b"}
+    server.start()
+    daemon.wait_listed(["b"])
+    assert len(server.asked(is_list)) == 1
+
+
+def test_a_start_without_a_server_converges_later(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    server.stop()
+    daemon = follow(services={"catalog": {"startup_timeout": "200ms"}})
+    wait_until("the failure is shown", lambda: "connect" in str(feed(daemon)))
+    server.start()
+    daemon.wait_listed(["a", "b"])
+
+
+# ---- who is let in ----
+
+
+def test_denied_is_not_empty_and_a_new_token_is_read(cluster, server, follow, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    cluster.tokens = ["old"]
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow({"token_file": str(token)})
+    daemon.wait_listed(["a", "b"])
+    cluster.tokens = ["new"]
+    cluster.end_watches()
+    wait_until("it is shown as denied", lambda: "401" in str(feed(daemon)))
+    assert set(daemon.listed()) == {"a", "b"}
+    token.write_text("new\n")
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")]))
+    daemon.wait_listed(["b"])
+    assert "Bearer" not in daemon.log_text()
+
+
+def test_forbidden_is_told_with_the_servers_words(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    cluster.denied = True
+    daemon = follow(services={"catalog": {"startup_timeout": "100ms"}})
+    wait_until("it is shown", lambda: "403" in str(feed(daemon)) and "denied" in str(feed(daemon)))
+
+
+def kubeconfig(server, user, **cluster):
+    return as_yaml({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+                    "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u", "namespace": "shop"}}],
+                    "clusters": [{"name": "k", "cluster": {"server": server.url, **cluster}}],
+                    "users": [{"name": "u", "user": user}]})
+
+
+def test_a_kubeconfig_says_where_and_who_and_is_followed(cluster, server, follow, tmp_path):
+    path = tmp_path / "kubeconfig"
+    cluster.tokens = ["one"]
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")], namespace="shop"))
+    path.write_text(kubeconfig(server, {"exec": {"command": "aws"}}))
+    daemon = follow({"servers": None, "kubeconfig": str(path)}, {"catalog": {"startup_timeout": "100ms"}})
+    wait_until("exec is refused with a reason", lambda: "exec: a program to log in with is not run" in str(feed(daemon)))
+    path.write_text(kubeconfig(server, {"token": "one"}))
+    daemon.wait_listed(["a"])
+    cluster.tokens = ["two"]
+    path.write_text(kubeconfig(server, {"token": "two"}))
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("b", "10.0.0.2")], namespace="shop"))
+    daemon.wait_listed(["b"])
+
+
+def test_a_pod_finds_its_cluster(cluster, usherd, tmp_path):
+    """Without TLS in the scripted server it gets as far as the handshake."""
+    (tmp_path / "namespace").write_text("shop")
+    (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").write_text("none")
+    daemon = usherd({"sources": [{"name": "cluster", "plugin": "kubernetes", "options": {"service_account": str(tmp_path)}}],
+                     "services": {"catalog": {"startup_timeout": "100ms"}}},
+                    environment={"KUBERNETES_SERVICE_HOST": "::1", "KUBERNETES_SERVICE_PORT": "1"})
+    daemon.start()
+    wait_until("it is asked", lambda: "https://[::1]:1" in str(feed(daemon)))
+
+
+def test_outside_of_a_cluster_it_says_what_is_missing(usherd):
+    daemon = usherd({"sources": [{"name": "cluster", "plugin": "kubernetes"}],
+                     "services": {"catalog": {"startup_timeout": "100ms"}}})
+    daemon.start()
+    wait_until("it is said", lambda: "this is no pod of a cluster" in str(feed(daemon)))
+
+
+# ---- what slices hold ----
+
+
+def test_a_slice_that_makes_no_sense_fails_its_service_alone(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    cluster.put(endpoint_slice("search-1", "search", [pod("s", "10.0.1.1")]))
+    daemon = follow(services={"catalog": {}, "search": {}})
+    daemon.wait_listed(["a", "b"])
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1")], ports=[{"name": "http", "port": "none"}]))
+    cluster.put(endpoint_slice("search-1", "search", [pod("t", "10.0.1.2")]))
+    daemon.wait_listed(["t"], "search")
+    assert set(daemon.listed()) == {"a", "b"}
+    assert "EndpointSlice default/catalog-1: port:" in str(feed(daemon))
+
+
+@pytest.mark.parametrize("ports,endpoints", [
+    ([{"name": "http"}], None), ([{}], None), (None, [{"addresses": []}]), ([], None),
+])
+def test_slices_without_what_is_needed_crash_nothing(cluster, follow, ports, endpoints):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    cluster.put(endpoint_slice("catalog-1", "catalog", endpoints or two_pods(), ports=ports))
+    wait_until("it is told", lambda: "none of its" in str(feed(daemon)))
+    assert set(daemon.listed()) == {"a", "b"}
