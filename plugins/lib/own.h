@@ -1,9 +1,10 @@
 #pragma once
 
-/* Who frees what, said where it is declared: a plug-in brings its own. */
+/* Who frees what, said where it is declared. */
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <usher/document.h>
 #include <usher/endpoint.h>
@@ -26,6 +27,15 @@
 static inline void own_free(void *p)
 {
 	free(*(void **) p);
+}
+
+/* What may be a secret is wiped. */
+static inline void own_free_secret(char **text)
+{
+	if (*text)
+		explicit_bzero(*text, strlen(*text));
+	free(*text);
+	*text = NULL;
 }
 
 static inline void own_close(const int *fd)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <usher/plugin.h>
 
-#include "consul-own.h"
+#include "own-json.h"
 
 #define ID_MAX (2 * USHER_TEXT_MAX + 2)
 
@@ -329,7 +329,7 @@ static const char *service_id_of(const json_t *item)
 /* The ids that stand there twice, as the keys of an object. */
 static int find_doubles(const json_t *list, json_t **ret)
 {
-	cleanup(own_unref_json) json_t *seen = json_object(), *doubles = json_object();
+	autojson json_t *seen = json_object(), *doubles = json_object();
 
 	if (!seen || !doubles)
 		return -ENOMEM;
@@ -385,7 +385,7 @@ static int add_instance(struct answer *a, const json_t *item, const json_t *doub
 
 static int add_all(struct answer *a, const json_t *list, const struct answer_options *options)
 {
-	cleanup(own_unref_json) json_t *doubles = NULL;
+	autojson json_t *doubles = NULL;
 	autofree struct instance *i = malloc(sizeof(*i));
 	int r;
 
@@ -403,7 +403,7 @@ static int add_all(struct answer *a, const json_t *list, const struct answer_opt
 int answer_parse(const char *text, size_t size, const struct answer_options *options,
 		struct answer *ret, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *list = NULL;
+	autojson json_t *list = NULL;
 	cleanup(answer_done) struct answer a = { 0 };
 	int r = load(text, size, &list, reterr);
 
@@ -442,7 +442,7 @@ void answer_names_free(char **names, size_t count)
 int answer_parse_names(const char *text, size_t size, char ***ret_names, size_t *ret_count,
 		struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *services = NULL;
+	autojson json_t *services = NULL;
 	char **names;
 	size_t count = 0;
 	int r = load(text, size, &services, reterr);
@@ -469,7 +469,7 @@ int answer_parse_names(const char *text, size_t size, char ***ret_names, size_t 
 
 int answer_parse_node(const char *text, size_t size, char **ret, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *self = NULL;
+	autojson json_t *self = NULL;
 	const char *name;
 	char *copy;
 	int r = load(text, size, &self, reterr);
@@ -489,7 +489,7 @@ int answer_parse_node(const char *text, size_t size, char **ret, struct usher_er
 int answer_parse_owner(const char *text, size_t size, const char *name, const char *value,
 		bool *ret, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *service = NULL;
+	autojson json_t *service = NULL;
 	const char *found;
 	int r = load(text, size, &service, reterr);
 

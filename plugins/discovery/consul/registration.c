@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "answer.h"
-#include "consul-own.h"
 #include "consul.h"
+#include "own-json.h"
 #include "query.h"
 
 #define USEC_PER_SEC       UINT64_C(1000000)
@@ -263,7 +263,7 @@ static json_t *write_metadata(const struct usher_endpoint *e)
 static char *write_body(const struct consul *c, const struct usher_wanted *service,
 		const struct usher_endpoint *e, const char *id)
 {
-	cleanup(own_unref_json) json_t *tags = json_array(), *body = NULL;
+	autojson json_t *tags = json_array(), *body = NULL;
 	json_t *check = write_check(c, id, e->ready), *meta = write_metadata(e);
 	int weight = e->weight > 0 ? (int) e->weight : 1;
 

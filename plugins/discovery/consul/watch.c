@@ -7,7 +7,7 @@
 #include <strings.h>
 
 #include "answer.h"
-#include "consul-own.h"
+#include "own-json.h"
 #include "query.h"
 
 #define USEC_PER_MSEC UINT64_C(1000)
