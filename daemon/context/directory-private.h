@@ -96,6 +96,8 @@ void directory_tell_published(
 		struct directory *d, struct context *c, const struct snapshot *previous);
 void directory_tell_renewed(struct directory *d, struct context *c);
 void directory_tell_removed(struct directory *d, struct context *c);
+void directory_tell_drain(
+		struct directory *d, const struct source *source, const struct source_drain *drain);
 /* Room for more contexts. ENOMEM. */
 int directory_grow(struct directory *d, size_t capacity);
 void directory_insert(struct directory *d, struct context *c); /* there must be room */

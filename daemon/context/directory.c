@@ -124,6 +124,14 @@ void directory_tell_removed(struct directory *d, struct context *c)
 			d->subscribers[i].events->removed(d->subscribers[i].userdata, c);
 }
 
+void directory_tell_drain(
+		struct directory *d, const struct source *source, const struct source_drain *drain)
+{
+	for (size_t i = 0; i < d->subscriber_count; i++)
+		if (d->subscribers[i].events->drain)
+			d->subscribers[i].events->drain(d->subscribers[i].userdata, source, drain);
+}
+
 /* ---- what publication needs ---- */
 
 const char *directory_zone(const struct directory *d)

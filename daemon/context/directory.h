@@ -24,6 +24,9 @@ struct directory_events {
 	/* The context goes: its service is not declared any more, or it was lazy and long unused.
 	 */
 	void (*removed)(void *userdata, struct context *context);
+	/* A source wants an endpoint drained, or not any more. */
+	void (*drain)(void *userdata, const struct source *source,
+			const struct source_drain *drain);
 };
 
 /* The loader fills restored observations, cursors before directory_apply: see directory_restore_*.

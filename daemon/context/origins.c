@@ -73,10 +73,16 @@ static void on_failed(void *userdata, struct source *source, const char *service
 		feed_failed(c, f, code, reason, clock_boot_usec());
 }
 
+static void on_drain(void *userdata, struct source *source, const struct source_drain *drain)
+{
+	directory_tell_drain(userdata, source, drain);
+}
+
 static const struct source_events source_events = {
 	.offered = on_offered,
 	.confirmed = on_confirmed,
 	.failed = on_failed,
+	.drain = on_drain,
 };
 
 /* ---- start and stop ---- */

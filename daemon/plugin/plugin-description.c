@@ -185,10 +185,10 @@ static int read_registration(const struct usher_plugin *plugin, struct plugin_de
 	if (r < 0)
 		return r;
 	if (!registration->add && !registration->renew && !registration->set_state &&
-			!registration->remove)
+			!registration->remove && !registration->progress)
 		return usher_error_set(reterr, -EINVAL,
 				"offers registration without any of its functions (add, renew, "
-				"set_state, remove)");
+				"set_state, remove, progress)");
 	ret->plugin.registration = &ret->registration;
 	return 0;
 }

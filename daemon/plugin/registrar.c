@@ -22,6 +22,8 @@ struct registration_job {
 	struct usher_endpoints *endpoint;
 	char *id;
 	enum usher_admin_state state;
+	struct usher_drain_progress progress; /* with the texts below */
+	char *drain_text, *step_text, *progress_text;
 
 	bool finished; /* under the lock; then r and err stay as they are */
 	int r;
@@ -65,6 +67,9 @@ static struct registration_job *job_unref(struct registration_job *job)
 	free(job->port_text);
 	usher_endpoints_unref(job->endpoint);
 	free(job->id);
+	free(job->drain_text);
+	free(job->step_text);
+	free(job->progress_text);
 	free(job);
 	return NULL;
 }
@@ -108,6 +113,25 @@ static int copy_endpoint(struct registration_job *job, const struct usher_endpoi
 	return job->r == -ENOMEM ? -ENOMEM : 0;
 }
 
+static int copy_progress(struct registration_job *job, const struct usher_drain_progress *progress)
+{
+	int r;
+
+	if (!progress)
+		return 0;
+	r = copy_text(progress->drain, &job->drain_text);
+	if (r >= 0)
+		r = copy_text(progress->step, &job->step_text);
+	if (r >= 0)
+		r = copy_text(progress->text, &job->progress_text);
+	job->progress = *progress;
+	job->progress.size = sizeof(job->progress);
+	job->progress.drain = job->drain_text;
+	job->progress.step = job->step_text;
+	job->progress.text = job->progress_text;
+	return r;
+}
+
 static int job_new(const struct registration *registration, struct registration_job **ret)
 {
 	cleanup(job_unrefp) struct registration_job *job = calloc(1, sizeof(*job));
@@ -128,6 +152,8 @@ static int job_new(const struct registration *registration, struct registration_
 		r = copy_text(registration->id, &job->id);
 	if (r >= 0)
 		r = copy_endpoint(job, registration->endpoint);
+	if (r >= 0)
+		r = copy_progress(job, registration->progress);
 	if (r < 0)
 		return r;
 	*ret = take(job);
@@ -167,6 +193,9 @@ static int call_plugin(struct registration_job *job, const struct plugin_instanc
 		return registration->set_state(data, &job->service, job->id, job->state, &job->err);
 	case SOURCE_REMOVE:
 		return registration->remove(data, &job->service, job->id, &job->err);
+	case SOURCE_PROGRESS:
+		return registration->progress(
+				data, &job->service, job->id, &job->progress, &job->err);
 	}
 	return -EINVAL;
 }
@@ -382,6 +411,8 @@ bool registrar_can(const struct registrar *registrar, enum source_registration w
 		return registration->set_state;
 	case SOURCE_REMOVE:
 		return registration->remove;
+	case SOURCE_PROGRESS:
+		return registration->progress;
 	}
 	return false;
 }
@@ -398,6 +429,7 @@ static const char *words_of(enum source_registration what)
 		[SOURCE_RENEW] = "renew a registration",
 		[SOURCE_SET_STATE] = "set an endpoint's state",
 		[SOURCE_REMOVE] = "deregister an endpoint",
+		[SOURCE_PROGRESS] = "be told how a drain goes",
 	};
 
 	return words[what];

@@ -13,6 +13,7 @@ struct registration {
 	const struct usher_endpoint *endpoint;
 	const char *id;
 	enum usher_admin_state state;
+	const struct usher_drain_progress *progress; /* of SOURCE_PROGRESS */
 };
 
 /* Errors: ENOMEM. */

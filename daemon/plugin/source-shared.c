@@ -32,6 +32,7 @@ struct usher_source *source_shared_unref(struct usher_source *shared)
 	wanted_list_unref(shared->current);
 	failure_unref(shared->fault);
 	free(shared->known);
+	drain_words_free(shared->drains);
 	if (shared->wake_fd >= 0)
 		(void) close(shared->wake_fd);
 	plugin_instance_unref(shared->instance);

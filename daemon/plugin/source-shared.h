@@ -23,6 +23,12 @@ struct known {
 	const char *names[]; /* sorted, NULL-terminated */
 };
 
+/* What the plug-in says of one endpoint's drain: one block, with its texts. */
+struct drain_word {
+	struct drain_word *next;
+	struct source_drain drain;
+};
+
 struct usher_source {
 	atomic_uint refs;
 	struct plugin_instance *instance;
@@ -40,6 +46,8 @@ struct usher_source {
 	struct said *queue, **queue_last; /* with something for the core */
 	struct failure *fault;            /* of the thread itself, for the core */
 	struct known *known;              /* for the core */
+	struct drain_word *drains;        /* for the core, the latest of each endpoint */
+	size_t drain_count;
 	struct message message;
 	bool posted; /* the message is in the inbox */
 
@@ -68,6 +76,10 @@ void source_shared_fail_quiet(struct usher_source *shared, struct failure *failu
 /* Under the lock: where the thread may put its word about a service. NULL: nobody wants it, or the
  * thread has not seen yet that it is wanted under another name. */
 struct said *source_shared_find(struct usher_source *shared, const char *service);
+
+/* In source-drains.c. Under the lock: what was said, the earliest first; the caller's. */
+struct drain_word *source_drains_take(struct usher_source *shared);
+void drain_words_free(struct drain_word *words); /* NULL is fine */
 
 /* On the thread: go by the newest list. Returns whether that was news. */
 bool source_take_wanted(struct usher_source *shared);

@@ -21,6 +21,7 @@ struct source {
 	const struct source_events *events;
 	void *userdata;
 	struct registrar *registrar;
+	uint64_t serial;
 	enum source_state state;
 	uint64_t last_contact_usec, last_change_usec;
 	char *error;
@@ -139,6 +140,17 @@ static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 	return count;
 }
 
+static void deliver_drains(struct usher_source *shared, struct drain_word *drains)
+{
+	for (struct drain_word *word = drains; word; word = word->next) {
+		struct source *source = shared->core;
+
+		if (source && source->events->drain)
+			source->events->drain(source->userdata, source, &word->drain);
+	}
+	drain_words_free(drains);
+}
+
 static void finish(struct usher_source *shared, struct delivery *deliveries, size_t count)
 {
 	pthread_mutex_lock(&shared->lock);
@@ -154,6 +166,7 @@ static void source_on_news(struct message *message, void *userdata)
 {
 	struct delivery deliveries[DELIVERIES_A_TURN];
 	struct usher_source *shared = userdata;
+	struct drain_word *drains = NULL;
 	struct failure *fault;
 	struct known *known;
 	size_t count = 0;
@@ -163,8 +176,10 @@ static void source_on_news(struct message *message, void *userdata)
 	shared->posted = false;
 	fault = take(shared->fault);
 	known = take(shared->known);
-	if (shared->core)
+	if (shared->core) {
 		count = collect(shared, deliveries);
+		drains = source_drains_take(shared);
+	}
 	pthread_mutex_unlock(&shared->lock);
 
 	if (shared->core && known) {
@@ -174,6 +189,7 @@ static void source_on_news(struct message *message, void *userdata)
 	free(known);
 	for (size_t i = 0; i < count; i++)
 		deliver(shared, &deliveries[i]);
+	deliver_drains(shared, drains);
 	if (shared->core && fault)
 		note_fault(shared->core, fault);
 
@@ -233,6 +249,7 @@ DEFINE_CLEANUP(struct source, source_free);
 int source_start(const char *name, struct plugin_instance *instance, struct inbox *inbox,
 		const struct source_events *events, void *userdata, struct source **ret)
 {
+	static uint64_t serial;
 	cleanup(source_freep) struct source *source = NULL;
 	int r;
 
@@ -248,6 +265,7 @@ int source_start(const char *name, struct plugin_instance *instance, struct inbo
 	source->events = events;
 	source->userdata = userdata;
 	source->state = SOURCE_UNKNOWN;
+	source->serial = ++serial;
 	source->shared = shared_new(name, instance, inbox);
 	if (!source->shared)
 		return -ENOMEM;
@@ -304,6 +322,11 @@ struct source *source_stop(struct source *source, uint64_t until_usec)
 const char *source_name(const struct source *source)
 {
 	return source->shared->name;
+}
+
+uint64_t source_serial(const struct source *source)
+{
+	return source->serial;
 }
 
 const struct plugin_instance *source_instance(const struct source *source)
@@ -407,6 +430,20 @@ struct registration_job *source_register(struct source *source, enum source_regi
 					.endpoint = endpoint,
 					.id = id,
 					.state = state,
+			},
+			done, userdata);
+}
+
+struct registration_job *source_tell_progress(struct source *source,
+		const struct usher_wanted *service, const char *id,
+		const struct usher_drain_progress *progress, source_registered done, void *userdata)
+{
+	return registrar_add(source->registrar,
+			&(const struct registration){
+					.what = SOURCE_PROGRESS,
+					.service = *service,
+					.id = id,
+					.progress = progress,
 			},
 			done, userdata);
 }

@@ -19,8 +19,18 @@
 #define SOURCE_STOP_USEC         UINT64_C(3000000)
 #define SOURCE_KNOWN_MAX         100000
 #define SOURCE_REGISTRATIONS_MAX 1024 /* that wait for one registry */
+#define SOURCE_DRAINS_MAX        1024 /* that a plug-in has asked for and the core has not taken */
 
 struct source;
+
+/* An endpoint that the plug-in wants drained, or not any more. */
+struct source_drain {
+	bool wanted;
+	const char *service, *id;
+	const char *uid;        /* NULL: whichever is there */
+	const char *reason;     /* NULL */
+	uint64_t deadline_usec; /* from now; 0: as configured */
+};
 
 /* Called on the core. service is the wanted service's name in usher. */
 struct source_events {
@@ -32,6 +42,8 @@ struct source_events {
 			uint64_t observed_usec);
 	void (*failed)(void *userdata, struct source *source, const char *service, int code,
 			const char *reason);
+	/* The latest word about an endpoint; it may be the same as before. */
+	void (*drain)(void *userdata, struct source *source, const struct source_drain *drain);
 };
 
 /* Start the thread. Takes a reference to the instance. Errors: EAGAIN, ENOMEM. */
@@ -44,6 +56,8 @@ void source_ask_to_stop(struct source *source);
 struct source *source_stop(struct source *source, uint64_t until_usec);
 
 const char *source_name(const struct source *source);
+/* A number that no other source has, or had under the same name. */
+uint64_t source_serial(const struct source *source);
 const struct plugin_instance *source_instance(const struct source *source);
 
 /* Say which services are wanted; replaces what was wanted. Copies; of a service that is named twice
@@ -72,7 +86,8 @@ enum source_registration {
 	SOURCE_ADD,
 	SOURCE_RENEW,
 	SOURCE_SET_STATE,
-	SOURCE_REMOVE
+	SOURCE_REMOVE,
+	SOURCE_PROGRESS, /* by source_tell_progress() */
 };
 
 /* r: 0, or a negative errno with the reason. */
@@ -92,6 +107,11 @@ struct registration_job;
 struct registration_job *source_register(struct source *source, enum source_registration what,
 		const struct usher_wanted *service, const struct usher_endpoint *endpoint,
 		const char *id, enum usher_admin_state state, source_registered done,
+		void *userdata);
+/* The same, for how a drain goes that the plug-in has asked for. Copies. */
+struct registration_job *source_tell_progress(struct source *source,
+		const struct usher_wanted *service, const char *id,
+		const struct usher_drain_progress *progress, source_registered done,
 		void *userdata);
 /* Nobody waits for the answer any more; done will not be called. The job itself goes on. */
 void source_forget(struct registration_job *job);

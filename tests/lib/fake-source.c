@@ -110,6 +110,48 @@ void usher_source_known(struct usher_source *source, const char *const *names, s
 		source->known[source->known_count++] = strdup(names[i]);
 }
 
+struct fake_drain *fake_source_drain(struct usher_source *s, const char *service, const char *id)
+{
+	for (size_t i = 0; i < s->drain_count; i++)
+		if (strcmp(s->drains[i].service, service) == 0 && strcmp(s->drains[i].id, id) == 0)
+			return &s->drains[i];
+	return NULL;
+}
+
+static struct fake_drain *note_drain(struct usher_source *s, const char *service, const char *id)
+{
+	struct fake_drain *d = fake_source_drain(s, service, id);
+	unsigned said = d ? d->said : 0;
+
+	(void) fake_source_answer(s, service); /* it is wanted */
+	assert_non_null(id);
+	if (!d) {
+		assert_true(s->drain_count < FAKE_DRAINS_MAX);
+		d = &s->drains[s->drain_count++];
+	}
+	*d = (struct fake_drain){ .said = said + 1 };
+	(void) snprintf(d->service, sizeof(d->service), "%s", service);
+	(void) snprintf(d->id, sizeof(d->id), "%s", id);
+	return d;
+}
+
+int usher_source_drain(struct usher_source *source, const struct usher_drain_request *request)
+{
+	struct fake_drain *d = note_drain(source, request->service, request->id);
+
+	d->wanted = true;
+	(void) snprintf(d->uid, sizeof(d->uid), "%s", request->uid ? request->uid : "");
+	(void) snprintf(d->reason, sizeof(d->reason), "%s", request->reason ? request->reason : "");
+	d->deadline_usec = request->deadline_usec;
+	return 0;
+}
+
+int usher_source_undrain(struct usher_source *source, const char *service, const char *id)
+{
+	(void) note_drain(source, service, id);
+	return 0;
+}
+
 int usher_source_wait(struct usher_source *source, const struct usher_wait *wait)
 {
 	int r = source->on_wait(source, wait, source->waits++);

@@ -278,7 +278,7 @@ static void incomplete_facets_are_named(void **state)
 	plugin.registration = &registration;
 	assert_refused(&plugin,
 			"offers registration without any of its functions (add, renew, set_state, "
-			"remove)");
+			"remove, progress)");
 	plugin.discovery = NULL;
 	assert_refused(&plugin, "offers registration without discovery, which it belongs to");
 }

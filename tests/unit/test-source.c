@@ -87,7 +87,18 @@ static void on_failed(void *userdata, struct source *source, const char *service
 	say(userdata, "failed", service, text);
 }
 
-static const struct source_events events = { on_offered, on_confirmed, on_failed };
+static void on_drain(void *userdata, struct source *source, const struct source_drain *drain)
+{
+	char text[192];
+
+	(void) source;
+	(void) snprintf(text, sizeof(text), "%s %s %s %llu", drain->id,
+			drain->uid ? drain->uid : "-", drain->reason ? drain->reason : "-",
+			(unsigned long long) drain->deadline_usec);
+	say(userdata, drain->wanted ? "drain" : "undrain", drain->service, text);
+}
+
+static const struct source_events events = { on_offered, on_confirmed, on_failed, on_drain };
 
 static int fake_run(void *instance, struct usher_source *source)
 {
@@ -125,6 +136,17 @@ static int fake_add(void *instance, const struct usher_wanted *service,
 	(void) snprintf(text, sizeof(text), "%s %s:%u %s=%s", endpoint->id, endpoint->address,
 			endpoint->port, endpoint->metadata[0].name, endpoint->metadata[0].value);
 	return hear(instance, "add", service, text);
+}
+
+static int fake_progress(void *instance, const struct usher_wanted *service, const char *id,
+		const struct usher_drain_progress *progress, struct usher_error *reterr)
+{
+	char text[256];
+
+	(void) reterr;
+	(void) snprintf(text, sizeof(text), "%s %d %s %s %s", id, (int) progress->state,
+			progress->drain, progress->step, progress->text);
+	return hear(instance, "progress", service, text);
 }
 
 static int fake_set_state(void *instance, const struct usher_wanted *service, const char *id,
@@ -168,6 +190,7 @@ static const struct usher_plugin fake_plugin = {
 					.renew = fake_renew,
 					.set_state = fake_set_state,
 					.renew_after_usec = fake_renew_after,
+					.progress = fake_progress,
 			},
 };
 
@@ -1212,6 +1235,91 @@ static void jobs_that_wait_have_a_maximum(void **state)
 	assert_int_equal(answer.times, SOURCE_REGISTRATIONS_MAX);
 }
 
+static int ask_for_drains(struct fake *fake, struct usher_source *source)
+{
+	const struct usher_drain_request request = { .size = sizeof(request),
+		.service = "catalog",
+		.id = "a",
+		.uid = "u1",
+		.reason = "it goes",
+		.deadline_usec = 7 };
+	struct usher_drain_request other = { .size = offsetof(struct usher_drain_request, uid),
+		.service = "catalog",
+		.id = "b",
+		.uid = "beyond the size" };
+	struct usher_drain_request nobodys = { .service = "search", .id = "a" };
+	int r;
+
+	(void) await_wanted(source);
+	r = usher_source_drain(source, &nobodys);
+	if (r == -ENOENT)
+		r = usher_source_drain(source, &other);
+	if (r == 0)
+		r = usher_source_undrain(source, "catalog", "a");
+	if (r == 0)
+		r = usher_source_drain(source, &request);
+	fake->r = r;
+	sem_post(&fake->step);
+	return just_wait(fake, source);
+}
+
+static void of_each_endpoints_drain_the_last_word_reaches_the_core(void **state)
+{
+	struct core *core = *state;
+	struct fake *fake = start(core, ask_for_drains);
+
+	want(core, "catalog", "there");
+	sem_wait(&fake->step);
+	assert_ok(fake->r);
+	await_lines(core, 2);
+	assert_string_equal(core->lines[0], "drain catalog b - - 0");
+	assert_string_equal(core->lines[1], "drain catalog a u1 it goes 7");
+}
+
+static int ask_for_too_many_drains(struct fake *fake, struct usher_source *source)
+{
+	char id[32];
+	int r = 0;
+
+	(void) await_wanted(source);
+	for (int i = 0; i < SOURCE_DRAINS_MAX && r == 0; i++) {
+		(void) snprintf(id, sizeof(id), "%d", i);
+		r = usher_source_undrain(source, "catalog", id);
+	}
+	fake->r = r < 0 ? 1 : usher_source_undrain(source, "catalog", "one more");
+	sem_post(&fake->step);
+	return just_wait(fake, source);
+}
+
+static void drains_that_the_core_has_not_heard_of_have_a_maximum(void **state)
+{
+	struct core *core = *state;
+	struct fake *fake = start(core, ask_for_too_many_drains);
+
+	want(core, "catalog", "there");
+	sem_wait(&fake->step);
+	assert_errno(fake->r, E2BIG);
+	core->source = source_stop(core->source, clock_boot_usec() + LOOP_DEADLINE_USEC);
+}
+
+static void the_plug_in_is_told_how_its_drain_goes(void **state)
+{
+	struct core *core = *state;
+	struct fake *fake = start(core, just_wait);
+	struct answer answer = {};
+
+	assert_non_null(source_tell_progress(core->source,
+			&(const struct usher_wanted){ .service = "catalog", .name = "there" }, "a",
+			&(const struct usher_drain_progress){ .state = USHER_DRAIN_RUNNING,
+					.drain = "d-1",
+					.step = "propagation",
+					.text = "waits" },
+			on_registered, &answer));
+	loop_until(core->event, is_answered, &answer);
+	assert_ok(answer.r);
+	assert_string_equal(fake->heard, "progress catalog as there: a 1 d-1 propagation waits");
+}
+
 #define source_test(f) cmocka_unit_test_setup_teardown(f, core_setup, core_teardown)
 
 int main(void)
@@ -1250,6 +1358,9 @@ int main(void)
 		source_test(stopping_cancels_what_waits_for_the_registry),
 		source_test(a_forgotten_job_answers_nobody),
 		source_test(jobs_that_wait_have_a_maximum),
+		source_test(of_each_endpoints_drain_the_last_word_reaches_the_core),
+		source_test(drains_that_the_core_has_not_heard_of_have_a_maximum),
+		source_test(the_plug_in_is_told_how_its_drain_goes),
 		cmocka_unit_test(back_off_doubles_to_its_maximum_with_full_jitter),
 	};
 

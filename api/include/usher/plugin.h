@@ -20,7 +20,8 @@
  *        hashes of keys and selectors of labels for all; the metadata "zone" is a zone;
  *        HTTP for discovery and registration;
  *        what a stage that looks at the request needs to know of endpoints is marked before;
- *        a registration says when it wants to be renewed
+ *        a registration says when it wants to be renewed;
+ *        a source may ask for drains, and its registration is told how they go
  */
 
 #include <stdarg.h>
@@ -156,7 +157,53 @@ int usher_source_wait(struct usher_source *source, const struct usher_wait *wait
 /* The name of the source in the configuration. */
 const char *usher_source_name(struct usher_source *source);
 
+/* ---- drains that a registry asks for (since 1.1) ---- */
+
+/* Level-triggered: what is said holds until the contrary is said, and saying it again is harmless,
+ * so that a plug-in may say it of every endpoint whenever it has read the registry anew.
+ *
+ * A drain is refused by the same guards as anybody's, and then tried again until it is not. While
+ * the source asks for it, one that is running, held, done, failed or cancelled by people is not
+ * started anew for the same incarnation; say undrain and drain for that. It survives a restart of
+ * usherd, and so does who has asked for it. How it goes is told to registration.progress. */
+struct usher_drain_request {
+	size_t size;
+	const char *service;    /* its name in usher */
+	const char *id;         /* the endpoint's, as it is offered */
+	const char *uid;        /* only this incarnation; NULL: the one that is there */
+	const char *reason;     /* for people: "pod catalog-a is being deleted"; NULL */
+	uint64_t deadline_usec; /* how long it may take from now on; 0: as configured */
+};
+
+/* "This endpoint is to be taken out of service." Errors: ENOENT (nobody wants the service), EINVAL
+ * (service or id is missing), E2BIG (too many wait for usherd), ENOMEM. */
+int usher_source_drain(struct usher_source *source, const struct usher_drain_request *request);
+/* "It is not, or not any more": a drain that the source has asked for is cancelled, or undone where
+ * it is over; what people have asked for stays. An endpoint that has gone for good needs no
+ * undrain: it would be registered again. Errors: as above. */
+int usher_source_undrain(struct usher_source *source, const char *service, const char *id);
+
 /* ---- registration ---- */
+
+/* Of a drain that the source has asked for (since 1.1). */
+enum usher_drain_state {
+	USHER_DRAIN_REFUSED = 0,   /* by a guard, or there is no such endpoint: tried again */
+	USHER_DRAIN_RUNNING = 1,   /* at `step` */
+	USHER_DRAIN_HELD = 2,      /* waits for people to decide, out of service meanwhile */
+	USHER_DRAIN_DONE = 3,      /* nobody uses it any more */
+	USHER_DRAIN_FAILED = 4,    /* it has ended, and text says how to go on */
+	USHER_DRAIN_RETURNING = 5, /* cancelled or undone: on its way back */
+	USHER_DRAIN_CANCELLED = 6, /* ... and in service again */
+};
+
+struct usher_drain_progress {
+	size_t size;
+	enum usher_drain_state state;
+	const char *drain;   /* its name, for `usherctl describe drain`; NULL: it was refused */
+	const char *step;    /* "propagation"; NULL: it was refused */
+	const char *text;    /* for people: what it waits for, why it was refused or has failed */
+	uint64_t since_usec; /* when state and step became so, CLOCK_REALTIME microseconds */
+};
 
 /* Called one at a time in a thread of the source that is not the one of `run`; both share the
  * instance, so what both touch needs a lock. A NULL member: this registry cannot do that, and the
@@ -187,6 +234,11 @@ struct usher_registration {
 	 * in the same thread. NULL or 0: nothing runs out by itself; the host still looks from time
 	 * to time, by a renew or, where there is none, by adding again. */
 	uint64_t (*renew_after_usec)(const void *instance);
+	/* How a drain goes that the source has asked for: after every change, again after a restart
+	 * of usherd, and again later when it fails (ENOENT: there is nothing to tell it to, which
+	 * is fine). What is told is the newest; what lay between may be left out. */
+	int (*progress)(void *instance, const struct usher_wanted *service, const char *id,
+			const struct usher_drain_progress *progress, struct usher_error *reterr);
 };
 
 /* ---- selection ---- */
