@@ -117,6 +117,8 @@ static const struct column drain_columns[] = { { "ID" }, { "ENDPOINT" }, { "STAT
 static void table_add_drain(struct table *table, const json_t *drain)
 {
 	const char *state = field_text(drain, "state");
+	const char *source = json_string_value(json_object_get(drain, "asking_source"));
+	const char *reason = json_string_value(json_object_get(drain, "reason"));
 	bool forced = json_is_true(json_object_get(drain, "forced"));
 	bool partial = json_is_true(json_object_get(drain, "partial"));
 	char age[HUMAN_TEXT_MAX];
@@ -130,7 +132,11 @@ static void table_add_drain(struct table *table, const json_t *drain)
 	table_tint(table, 2, forced || partial ? TINT_WARNING : tint_of(state));
 	table_cell(table, 3, "%s", field_text(drain, "step"));
 	table_cell(table, 4, "%s", human_age(field_age_msec(drain, "requested_at"), age));
-	table_cell(table, 5, "%s", field_text(drain, "reason"));
+	if (source)
+		table_cell(table, 5, "source %s%s%s", source, reason ? ": " : "",
+				reason ? reason : "");
+	else
+		table_cell(table, 5, "%s", field_text(drain, "reason"));
 	table_cell(table, 6, "%s", field_text(drain, "kind"));
 	table_cell(table, 7, "%s", field_text(drain, "order"));
 	cell_of_value(table, 8, json_object_get(drain, "removal_revision"));

@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "log.h"
 #include "ownership.h"
+#include "petition.h"
 
 #define MESSAGE_STEP "7a1d0f3c5b7e4c1f9a38e4d7c2b60f51"
 #define MESSAGE_END  "7a1d0f3c5b7e4c1f9a38e4d7c2b60f52"
@@ -119,6 +120,7 @@ static void operation_on_disk(void *userdata, int r, const char *reason)
 		op->disk_failures = 0;
 		if (op->rollout->above.recorded)
 			op->rollout->above.recorded(op->rollout->above_userdata, &op->record);
+		petitions_note(op->rollout, &op->record);
 	}
 	rollout_wake(op);
 }
@@ -284,9 +286,7 @@ void operation_fail(struct operation *op, const char *format, ...)
 	operation_end(op, DRAIN_FAILED);
 }
 
-/* What the step waits for, in the words of its evidence: of what happened, the last; of what is
- * known, all that is missing. */
-static void say_why_waiting(const struct step_record *step, char *ret, size_t size)
+void operation_say_why_waiting(const struct step_record *step, char *ret, size_t size)
 {
 	static const char *const told_elsewhere[] = { "hook", "restart", "recheck", "plan" };
 	const struct evidence *hook = step_record_find(step, "hook");
@@ -351,7 +351,7 @@ void operation_spend(struct operation *op)
 	const struct step_record *step = drain_record_current(&op->record);
 	char why[DRAIN_TEXT_MAX / 2];
 
-	say_why_waiting(step, why, sizeof(why));
+	operation_say_why_waiting(step, why, sizeof(why));
 	switch (steps_policy(step->step, &config->drain)) {
 	case BUDGET_CONTINUE:
 		if (step->step == STEP_DEREGISTER)

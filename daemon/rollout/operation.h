@@ -94,6 +94,7 @@ struct operation {
 };
 
 struct census;
+struct petition;
 
 struct rollout {
 	sd_event *event;
@@ -106,6 +107,9 @@ struct rollout {
 	void *above_userdata;
 	struct operation **operations; /* oldest first */
 	size_t count;
+	struct petition **petitions; /* of the sources */
+	size_t petition_count;
+	struct work_queue *petition_queue;
 	struct random random;
 	struct census *counting; /* runs */
 	struct census *counted;  /* the one before */
@@ -118,6 +122,8 @@ struct operation *rollout_find_operation(const struct rollout *r, const char *id
 struct operation *rollout_latest(
 		const struct rollout *r, const char *service, const char *endpoint);
 void rollout_wake(struct operation *op);
+/* The record that has kept it out of service so far, if the latest has; NULL. */
+const struct operation *rollout_keeper(const struct operation *latest);
 const struct service_config *rollout_config(struct rollout *r, const char *service);
 /* Takes the operation into the list. Errors: ENOMEM. */
 int rollout_append(struct rollout *r, struct operation *op);
@@ -148,6 +154,9 @@ __attribute__((format(printf, 4, 5))) void operation_note(
 		struct operation *op, const char *kind, bool proven, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void operation_fail(
 		struct operation *op, const char *format, ...);
+/* What a step waits for, in the words of its evidence: of what happened, the last; of what is known,
+ * all that is missing. */
+void operation_say_why_waiting(const struct step_record *step, char *ret, size_t size);
 /* Write what is not on disk yet. */
 void operation_commit(struct operation *op, uint64_t now_usec);
 

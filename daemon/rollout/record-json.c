@@ -99,13 +99,16 @@ json_t *drain_record_to_json(const struct drain_record *record)
 	cleanup(json_decrefp) json_t *json = NULL;
 	cleanup(json_decrefp) json_t *rest = NULL;
 
-	json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:s, s:o, s:o, s:o}",
+	json = json_pack(
+			"{s:s, s:s, s:s, s:s, s:s, s:s?, s:s?, s:s?, s:s?, s:b, s:s?, s:s, s:o, s:o, "
+			"s:o}",
 			"id", record->id, "kind", rollout_kind_to_string(record->kind), "state",
 			drain_state_to_string(record->state), "service", record->service,
 			"endpoint", record->endpoint, "uid", record->uid, "reason", record->reason,
-			"requested_by", record->requested_by, "token", record->token, "order",
-			drain_order_to_string(record->order), "requested_at",
-			time_to_json(record->requested_wall_usec), "finished_at",
+			"requested_by", record->requested_by, "asking_source",
+			record->asking_source, "withdrawn", record->withdrawn, "token",
+			record->token, "order", drain_order_to_string(record->order),
+			"requested_at", time_to_json(record->requested_wall_usec), "finished_at",
 			time_to_json(record->finished_wall_usec), "deadline_at",
 			time_to_json(record->deadline_wall_usec));
 	rest = json_pack("{s:o, s:o, s:s?, s:I, s:b, s:b, s:s?, s:o, s:o}", "removal_revision",
@@ -453,6 +456,10 @@ static int read_who(const json_t *json, struct drain_record *record, struct ushe
 		r = read_text(json, "reason", false, &record->reason, reterr);
 	if (r >= 0)
 		r = read_text(json, "requested_by", false, &record->requested_by, reterr);
+	if (r >= 0)
+		r = read_text(json, "asking_source", false, &record->asking_source, reterr);
+	if (r >= 0)
+		r = read_bool(json, "withdrawn", &record->withdrawn, reterr);
 	if (r >= 0)
 		r = read_text(json, "token", true, &record->token, reterr);
 	if (r >= 0)

@@ -123,6 +123,7 @@ void drain_record_done(struct drain_record *record)
 	free(record->uid);
 	free(record->reason);
 	free(record->requested_by);
+	free(record->asking_source);
 	free(record->token);
 	free(record->failure);
 	(void) usher_endpoints_unref(record->saved);

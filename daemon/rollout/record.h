@@ -91,6 +91,7 @@ struct drain_record {
 	char *uid;      /* of the incarnation it is about; NULL */
 	char *reason;
 	char *requested_by;            /* "root (uid 0, pid 4711)" */
+	char *asking_source;           /* the source that has asked for the drain; NULL: people */
 	char *token;                   /* idempotency token of its hooks */
 	struct usher_endpoints *saved; /* the endpoint as it was, a set of one: for the way back and
 					  for hooks */
@@ -101,6 +102,7 @@ struct drain_record {
 	struct step_record *steps;          /* in the order they run */
 	size_t step_count;
 	size_t current; /* index into steps */
+	bool withdrawn; /* the source does not ask for it any more */
 	bool forced;    /* some step was */
 	bool partial;   /* done, but something could not be told to the registry */
 	char *failure;  /* why, and the way back; NULL */

@@ -94,6 +94,8 @@ static int fill_record(struct rollout *r, const struct drain_request *request,
 		code = copy_text(request->reason, &record->reason);
 	if (code >= 0)
 		code = copy_text(request->requested_by, &record->requested_by);
+	if (code >= 0)
+		code = copy_text(request->asking_source, &record->asking_source);
 	return code < 0 ? code : steps_plan(record, &config->drain);
 }
 
@@ -184,8 +186,7 @@ static ssize_t find_endpoint(struct context *context, const char *id, struct ush
 	return i;
 }
 
-/* The record that has kept it out of service so far. */
-static const struct operation *find_keeper(const struct operation *latest)
+const struct operation *rollout_keeper(const struct operation *latest)
 {
 	if (!latest || latest->released)
 		return NULL;
@@ -202,7 +203,7 @@ static ssize_t find_drainable(struct rollout *r, const struct drain_request *req
 		struct context *context, struct usher_error *reterr)
 {
 	const struct operation *keeper =
-			find_keeper(rollout_latest(r, request->service, request->endpoint));
+			rollout_keeper(rollout_latest(r, request->service, request->endpoint));
 	ssize_t i = find_endpoint(context, request->endpoint, reterr);
 
 	if (i >= 0 || !keeper)
@@ -214,6 +215,22 @@ static ssize_t find_drainable(struct rollout *r, const struct drain_request *req
 			keeper->record.id,
 			keeper->record.state == DRAIN_CANCELLED ? "was cancelled" : "failed",
 			request->service, request->endpoint);
+}
+
+/* An address may be another's by now. */
+static ssize_t check_incarnation(const struct drain_request *request, struct context *context,
+		ssize_t i, struct usher_error *reterr)
+{
+	struct usher_endpoint e;
+
+	if (!request->uid)
+		return i;
+	usher_endpoints_get(context_snapshot(context)->all, (size_t) i, &e);
+	if (e.uid && strcmp(e.uid, request->uid) == 0)
+		return i;
+	return usher_error_set(reterr, -ENOENT,
+			"%s is another incarnation: uid %s, and the drain is asked for of uid %s",
+			request->endpoint, e.uid ? e.uid : "(none)", request->uid);
 }
 
 /* One that waits for somebody to decide goes on, with a deadline from now. */
@@ -315,6 +332,8 @@ int rollout_drain(struct rollout *r, const struct drain_request *request,
 		return code;
 
 	i = find_drainable(r, request, context, reterr);
+	if (i >= 0)
+		i = check_incarnation(request, context, i, reterr);
 	if (i < 0)
 		return (int) i;
 	context_freshness(context, clock_boot_usec(), &freshness);
@@ -397,7 +416,7 @@ static int plan_restore(struct operation *op, const struct drain_request *reques
 		struct context *context, uint64_t deadline_usec, const struct operation *latest,
 		struct usher_error *reterr)
 {
-	const struct operation *keeper = find_keeper(latest);
+	const struct operation *keeper = rollout_keeper(latest);
 	int r;
 
 	r = fill_record(op->rollout, request, context_config(context), deadline_usec, &op->record);

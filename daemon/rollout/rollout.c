@@ -9,6 +9,7 @@
 #include "log.h"
 #include "operation.h"
 #include "ownership.h"
+#include "petition.h"
 
 /* ---- finding ---- */
 
@@ -99,6 +100,7 @@ static void rollout_remove(struct rollout *r, size_t i)
 	struct operation *op = r->operations[i];
 
 	work_queue_remove(r->queue, op->record.id);
+	petitions_forget(r, &op->record);
 	if (store_remove_drain(r->store, op->record.id, NULL, NULL) < 0)
 		log_warning(FIELDS(.value[LOG_DRAIN] = op->record.id),
 				"Cannot remove the old record %s from the disk: out of memory; "
@@ -177,6 +179,8 @@ static enum work_result rollout_on_work(void *userdata, const char *key, uint64_
 	operation_reconcile(op, clock_boot_usec());
 	if (op->changed && r->above.changed)
 		r->above.changed(r->above_userdata, &op->record);
+	if (op->changed)
+		petitions_note(r, &op->record);
 	op->changed = false;
 
 	if (op->again_usec == USEC_FOREVER)
@@ -224,6 +228,7 @@ static void rollout_on_published(
 {
 	(void) previous;
 	wake_service(userdata, context_service(context));
+	petitions_note_service(userdata, context_service(context));
 }
 
 static void rollout_on_renewed(void *userdata, struct context *context)
@@ -238,7 +243,8 @@ int rollout_new(sd_event *event, struct directory *directory, struct worker *wor
 {
 	static const struct directory_events events = { .published = rollout_on_published,
 		.renewed = rollout_on_renewed,
-		.removed = rollout_on_renewed };
+		.removed = rollout_on_renewed,
+		.drain = petitions_on_drain };
 	struct rollout *rollout = calloc(1, sizeof(*rollout));
 	int r;
 
@@ -251,6 +257,8 @@ int rollout_new(sd_event *event, struct directory *directory, struct worker *wor
 	rollout->hooks = (struct hook_host){ .event = event, .worker = worker };
 
 	r = work_queue_new(event, rollout_on_work, rollout, &rollout->queue);
+	if (r >= 0)
+		r = petitions_init(rollout);
 	if (r >= 0)
 		r = directory_subscribe(directory, &events, rollout);
 	if (r < 0) {
@@ -266,6 +274,7 @@ struct rollout *rollout_free(struct rollout *r)
 	if (!r)
 		return NULL;
 	census_done(r);
+	petitions_done(r);
 	for (size_t i = 0; i < r->count; i++)
 		(void) operation_free(r->operations[i]);
 	free(r->operations);
@@ -375,6 +384,7 @@ void rollout_start(struct rollout *r)
 							drain_record_current(&op->record)->step));
 		rollout_wake(op);
 	}
+	petitions_start(r);
 	rollout_forget_old(r);
 }
 

@@ -11,6 +11,7 @@
 
 struct rollout;
 
+#define ROLLOUT_PETITIONS_MAX 4096 /* endpoints of which sources ask that they be drained */
 #define ROLLOUT_RUNNING_MAX 1000                        /* at once */
 #define ROLLOUT_KEPT_MAX    500                         /* finished ones, for listing */
 #define ROLLOUT_KEPT_USEC   (7 * UINT64_C(86400000000)) /* since they finished */
@@ -58,6 +59,8 @@ struct drain_request {
 	const char *endpoint;
 	const char *reason; /* NULL */
 	const char *requested_by;
+	const char *uid;           /* of a drain: this incarnation only; NULL: whichever is there */
+	const char *asking_source; /* NULL: people ask */
 	uint64_t timeout_usec; /* instead of the configured deadline, ROLLOUT_TIMEOUT_MAX_USEC at
 				  most; 0: as configured */
 	bool order_given;

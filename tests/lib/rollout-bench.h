@@ -19,6 +19,7 @@
 
 #define BENCH_ENDPOINTS 8
 #define BENCH_LOG       4096
+#define BENCH_WHATS     (SOURCE_PROGRESS + 1)
 #define BENCH_PATIENCE  (20 * USEC_PER_SEC)
 
 struct bench_endpoint {
@@ -61,12 +62,19 @@ static struct bench {
 	/* the registry */
 	struct bench_endpoint endpoints[BENCH_ENDPOINTS];
 	size_t count;
-	bool cannot[4];    /* by enum source_registration */
-	int answer;        /* to every registration; 0: it is done */
-	bool silent;       /* it never answers */
-	bool late;         /* it shows nothing new until bench_show() */
-	unsigned asked[4]; /* how often */
+	bool cannot[BENCH_WHATS];    /* by enum source_registration */
+	int answer;                  /* to every registration; 0: it is done */
+	bool silent;                 /* it never answers */
+	bool late;                   /* it shows nothing new until bench_show() */
+	unsigned asked[BENCH_WHATS]; /* how often */
 	struct registration_job *job;
+
+	/* what the source is told of its drains */
+	struct registration_job *telling;
+	char progress[BENCH_LOG]; /* "catalog-a running requested; ..." */
+	char progress_text[512];  /* of the last */
+	int progress_answer;
+	uint64_t serial; /* of the source */
 
 	/* the directory */
 	struct config config;
@@ -328,6 +336,93 @@ void context_freshness(const struct context *c, uint64_t now_usec, struct freshn
 		30 * USEC_PER_SEC, "files" };
 }
 
+/* ---- the source, and what it asks for ---- */
+
+size_t directory_source_count(const struct directory *d)
+{
+	(void) d;
+	return 1;
+}
+
+struct source *directory_source_at(const struct directory *d, size_t i)
+{
+	(void) d;
+	(void) i;
+	return &bench_source;
+}
+
+const char *source_name(const struct source *source)
+{
+	(void) source;
+	return "files";
+}
+
+uint64_t source_serial(const struct source *source)
+{
+	(void) source;
+	return 1 + bench.serial;
+}
+
+static int bench_on_told(sd_event_source *source, void *userdata)
+{
+	struct registration_job *job = userdata;
+	struct registration_job copy = *job;
+
+	(void) sd_event_source_disable_unref(source);
+	free(job);
+	bench.telling = NULL;
+	if (!copy.forgotten)
+		copy.done(copy.userdata, bench.progress_answer,
+				bench.progress_answer < 0 ? "says no" : NULL);
+	return 0;
+}
+
+static const char *bench_state_word(enum usher_drain_state state)
+{
+	static const char *const words[] = {
+		[USHER_DRAIN_REFUSED] = "refused",
+		[USHER_DRAIN_RUNNING] = "running",
+		[USHER_DRAIN_HELD] = "held",
+		[USHER_DRAIN_DONE] = "done",
+		[USHER_DRAIN_FAILED] = "failed",
+		[USHER_DRAIN_RETURNING] = "returning",
+		[USHER_DRAIN_CANCELLED] = "cancelled",
+	};
+
+	return words[state];
+}
+
+struct registration_job *source_tell_progress(struct source *source,
+		const struct usher_wanted *service, const char *id,
+		const struct usher_drain_progress *progress, source_registered done, void *userdata)
+{
+	size_t used = strlen(bench.progress);
+
+	(void) source;
+	assert_string_equal(service->service, "catalog");
+	assert_true(progress->since_usec > 0);
+	assert_null(bench.telling); /* one at a time */
+	(void) snprintf(bench.progress + used, sizeof(bench.progress) - used, "%s %s %s; ", id,
+			bench_state_word(progress->state), progress->step ? progress->step : "-");
+	(void) snprintf(bench.progress_text, sizeof(bench.progress_text), "%s", progress->text);
+	bench.telling = calloc(1, sizeof(*bench.telling));
+	*bench.telling = (struct registration_job){ .done = done, .userdata = userdata };
+	assert_ok(sd_event_add_defer(
+			bench.event, &bench.telling->source, bench_on_told, bench.telling));
+	return bench.telling;
+}
+
+/* As the core hears it from the plug-in. */
+static inline void bench_asks(bool wanted, const char *id, const char *uid)
+{
+	bench.events->drain(bench.events_userdata, &bench_source,
+			&(const struct source_drain){ .wanted = wanted,
+					.service = "catalog",
+					.id = id,
+					.uid = uid,
+					.reason = "it is to go" });
+}
+
 /* ---- the registry ---- */
 
 bool source_can(const struct source *source, enum source_registration what)
@@ -403,7 +498,7 @@ struct registration_job *source_register(struct source *source, enum source_regi
 void source_forget(struct registration_job *job)
 {
 	job->forgotten = true;
-	if (!job->source)
+	if (job != bench.telling && !job->source)
 		bench_job_free(job);
 }
 
@@ -593,6 +688,9 @@ static int bench_teardown(void **state)
 	bench_stop();
 	if (bench.job)
 		bench_job_free(bench.job);
+	if (bench.telling)
+		(void) sd_event_source_disable_unref(bench.telling->source);
+	free(bench.telling);
 	(void) snapshot_unref(bench.snapshot);
 	(void) observation_unref(bench.feed.observation);
 	for (size_t i = 0; i < bench.disk_count; i++)
