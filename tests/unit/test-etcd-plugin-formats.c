@@ -58,6 +58,17 @@ static void test_the_end_of_a_prefix_is_the_first_key_behind_it(void **state)
 	}
 }
 
+static void test_what_others_keep_below_a_service_is_no_instance(void **state)
+{
+	static const char *const others[] = { "", "a/b", "/", "a\nb", "\x1b[2J", "\x7f" };
+
+	(void) state;
+	assert_true(etcd_layout_is_id("10.0.0.5:8080", 13));
+	assert_false(etcd_layout_is_id("a\0b", 3));
+	for (size_t i = 0; i < ELEMENTS(others); i++)
+		assert_false(etcd_layout_is_id(others[i], strlen(others[i])));
+}
+
 /* ---- requests ---- */
 
 static void test_requests_are_as_the_gateway_wants_them(void **state)
@@ -587,6 +598,7 @@ int main(void)
 		cmocka_unit_test(test_a_layout_makes_the_prefix_of_a_service),
 		cmocka_unit_test(test_a_layout_that_cannot_tell_services_apart_is_refused),
 		cmocka_unit_test(test_the_end_of_a_prefix_is_the_first_key_behind_it),
+		cmocka_unit_test(test_what_others_keep_below_a_service_is_no_instance),
 		cmocka_unit_test(test_requests_are_as_the_gateway_wants_them),
 		cmocka_unit_test(test_errors_of_both_dialects_are_understood),
 		cmocka_unit_test(test_an_answer_without_a_header_is_none_of_etcd),

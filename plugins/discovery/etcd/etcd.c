@@ -24,6 +24,10 @@ static int etcd_init(void *instance, struct usher_error *reterr)
 		return usher_error_set(reterr, -ERANGE, "probe: is shorter than 500ms");
 	if (e->ttl_usec < TTL_MIN_USEC)
 		return usher_error_set(reterr, -ERANGE, "ttl: is shorter than 5s");
+	if (e->http.connections < ETCD_CONNECTIONS_MIN)
+		return usher_error_set(reterr, -ERANGE,
+				"connections: fewer than %d; a watch holds one of them for good",
+				ETCD_CONNECTIONS_MIN);
 	if (e->http.user && !e->http.password && !e->http.password_file)
 		return usher_error_set(
 				reterr, -EINVAL, "user: needs password or password_file beside it");

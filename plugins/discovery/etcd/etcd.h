@@ -6,6 +6,8 @@
 
 #include "value.h"
 
+#define ETCD_CONNECTIONS_MIN 4
+
 struct etcd_registrations;
 
 struct etcd {

@@ -215,6 +215,8 @@ static void prove(struct follower *f, struct service *s, int64_t revision, uint6
 	s->proven_usec = asked_usec;
 	s->need = NEEDS_NOTHING;
 	s->failures = 0;
+	if (s->stream) /* it has lived from one question to the next */
+		s->cancelled = 0;
 	if (s->is_offered)
 		usher_source_confirm(f->source, s->service, asked_usec);
 }
@@ -334,17 +336,13 @@ static int take_changes(struct follower *f, struct service *s, const json_t *eve
 	return r;
 }
 
-/* One watch of the stream ends. */
+/* One watch of the stream ends. Where that goes on and on, it is tried less and less often. */
 static void watch_is_cancelled(struct follower *f, struct service *s, const json_t *result)
 {
-	s->failures++;
-	if (etcd_integer(json_object_get(result, "compact_revision")) > 0) {
-		etcd_service_reread(f, s);
-		return;
-	}
 	etcd_service_detach(s);
-	s->need = NEEDS_PROOF;
-	f->stream_retry_usec = etcd_retry_usec(f, s->failures);
+	s->need = etcd_integer(json_object_get(result, "compact_revision")) > 0 ? NEEDS_RANGE
+										: NEEDS_PROOF;
+	s->retry_usec = etcd_retry_usec(f, ++s->cancelled);
 }
 
 bool etcd_follower_hear(struct follower *f, struct task *task, const json_t *message)

@@ -61,6 +61,8 @@ char *etcd_layout_end(const char *prefix, size_t size, size_t *ret_size)
 
 bool etcd_layout_is_id(const char *rest, size_t size)
 {
-	return size > 0 && size <= USHER_TEXT_MAX && !memchr(rest, '/', size) &&
-			!memchr(rest, '\0', size);
+	for (size_t i = 0; i < size; i++)
+		if ((unsigned char) rest[i] < ' ' || rest[i] == '/' || rest[i] == 0x7f)
+			return false;
+	return size > 0 && size <= USHER_TEXT_MAX;
 }

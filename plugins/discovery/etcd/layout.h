@@ -23,5 +23,6 @@ char *etcd_layout_prefix(const char *layout, const char *service);
  */
 char *etcd_layout_end(const char *prefix, size_t size, size_t *ret_size);
 
-/* Whether what stands behind the prefix can be an instance's id. */
+/* Whether what stands behind the prefix can be an instance's id: no "/", nothing that a terminal
+ * would obey. */
 bool etcd_layout_is_id(const char *rest, size_t size);

@@ -299,8 +299,22 @@ static int start_probes(struct follower *f, bool all)
 	return r == 0 && count > 0 ? start_probe(f, batch, count) : r;
 }
 
+static bool is_unwatched(const struct service *s, uint64_t now)
+{
+	return s->need == NEEDS_NOTHING && !s->stream && now >= s->retry_usec;
+}
+
+static size_t count_unwatched(const struct follower *f, uint64_t now)
+{
+	size_t count = 0;
+
+	for (const struct service *s = f->services; s; s = s->next)
+		count += is_unwatched(s, now);
+	return count;
+}
+
 /* The watches of all that have none, in one stream. */
-static int start_stream(struct follower *f)
+static int start_stream(struct follower *f, uint64_t now)
 {
 	size_t size = 1, watches = 0;
 	autofree char *body = strdup("");
@@ -313,7 +327,7 @@ static int start_stream(struct follower *f)
 		char *grown;
 		size_t length;
 
-		if (s->need != NEEDS_NOTHING || s->stream)
+		if (!is_unwatched(s, now))
 			continue;
 		watch = etcd_watch_request(s->prefix, s->revision + 1, f->last_watch_id + 1);
 		length = watch ? strlen(watch) : 0;
@@ -332,14 +346,6 @@ static int start_stream(struct follower *f)
 	return send_task(f, task, "/v3/watch", take(body));
 }
 
-static bool has_unwatched(const struct follower *f)
-{
-	for (const struct service *s = f->services; s; s = s->next)
-		if (s->need == NEEDS_NOTHING && !s->stream)
-			return true;
-	return false;
-}
-
 /* Streams that carry nobody, or all of them where they have become too many. */
 static void end_streams(struct follower *f, bool all)
 {
@@ -356,18 +362,29 @@ static void end_streams(struct follower *f, bool all)
 	}
 }
 
+/* Each holds a connection for good, and questions need some, too. */
+static size_t most_streams(const struct follower *f)
+{
+	size_t share = (size_t) f->etcd->http.connections / ETCD_CONNECTIONS_MIN;
+
+	return share < STREAMS_MAX ? share : STREAMS_MAX;
+}
+
 static int start_streams(struct follower *f, uint64_t now)
 {
+	size_t unwatched = count_unwatched(f, now);
 	int r = 0;
 
 	end_streams(f, false);
-	/* What is being read is about to want a watch, too. */
-	if (f->is_lost || now < f->stream_retry_usec || count_tasks(f, TASK_RANGE) > 0)
+	if (f->is_lost || now < f->stream_retry_usec || unwatched == 0)
 		return 0;
-	if (has_unwatched(f) && count_tasks(f, TASK_STREAM) >= STREAMS_MAX)
+	/* What is being read is about to want a watch, too. */
+	if (unwatched < STREAM_WORTH && count_tasks(f, TASK_RANGE) > 0)
+		return 0;
+	if (count_tasks(f, TASK_STREAM) >= most_streams(f))
 		end_streams(f, true);
-	while (r == 0 && has_unwatched(f))
-		r = start_stream(f);
+	while (r == 0 && count_unwatched(f, now) > 0)
+		r = start_stream(f, now);
 	return r;
 }
 
@@ -407,11 +424,16 @@ static uint64_t due_usec(const struct follower *f)
 		return f->retry_usec;
 	if (f->is_lost && !f->tasks)
 		return 0;
-	if (has_unwatched(f) && f->stream_retry_usec < due)
-		due = f->stream_retry_usec;
-	for (const struct service *s = f->services; s; s = s->next)
-		if (s->need == NEEDS_RANGE && !s->range && s->retry_usec < due)
-			due = s->retry_usec;
+	for (const struct service *s = f->services; s; s = s->next) {
+		uint64_t at = s->retry_usec;
+
+		if (s->need == NEEDS_NOTHING && at < f->stream_retry_usec)
+			at = f->stream_retry_usec;
+		if (((s->need == NEEDS_RANGE && !s->range) ||
+				    (s->need == NEEDS_NOTHING && !s->stream)) &&
+				at < due)
+			due = at;
+	}
 	return due;
 }
 

@@ -19,6 +19,7 @@
 #define PROBE_SERVICES 64 /* in one transaction; etcd allows 128 by default */
 #define RANGES_MAX     16 /* at once */
 #define STREAMS_MAX    8
+#define STREAM_WORTH   256 /* watches that wait for no more to come along */
 #define DOUBT_USEC     UINT64_C(60000000)
 
 enum task_kind {
@@ -63,6 +64,7 @@ struct service {
 	int64_t coming_revision;
 	uint64_t asked_usec;
 	unsigned failures;
+	unsigned cancelled; /* watches, one after the other */
 	uint64_t retry_usec;
 	bool is_dirty;   /* to be offered */
 	bool is_offered; /* what the table says is what the host has */
