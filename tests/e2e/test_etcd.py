@@ -289,6 +289,20 @@ def test_the_token_is_sent_bare_and_asked_for_again(usherd, both):
     assert "token." not in daemon.log_text()
 
 
+def test_a_member_that_stands_still_keeps_nobody_from_logging_in_elsewhere(usherd, etcd):
+    with Etcd() as second:
+        for member in (etcd, second):
+            member.users = {"usher": "secret"}
+            member.instance("catalog", "a")
+        for frozen in (etcd, second):  # where it begins is drawn
+            frozen.freeze()
+            daemon = start(usherd, etcd, second, user="usher", password="secret")
+            daemon.wait_listed(["a"])
+            wait_live(daemon)
+            daemon.stop()
+            frozen.thaw()
+
+
 def test_a_wrong_password_is_said_and_not_hammered(usherd, etcd, tmp_path):
     etcd.users = {"usher": "secret"}
     etcd.instance("catalog", "a")

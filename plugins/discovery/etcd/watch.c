@@ -388,24 +388,31 @@ static int start_streams(struct follower *f, uint64_t now)
 	return r;
 }
 
+/* False: it has to wait. */
+static bool has_token(struct follower *f)
+{
+	struct usher_error why = { 0 };
+	int r = etcd_session_needs_token(&f->session) ? etcd_session_authenticate(&f->session, &why)
+						      : 0;
+
+	if (r == -ECANCELED)
+		return false;
+	/* A member that refuses is right, and one that cannot be reached has been left already. */
+	if (r < 0 && r != -EACCES && r != -ECONNREFUSED && r != -EHOSTUNREACH)
+		usher_http_change_server(f->session.http);
+	if (r < 0)
+		etcd_follower_lose(f, r, &why);
+	return r >= 0;
+}
+
 static int start_what_is_missing(struct follower *f)
 {
 	uint64_t now = etcd_now_usec();
-	struct usher_error why = { 0 };
 	bool all = now >= f->probe_usec;
 	int r;
 
-	if (now < f->retry_usec || !f->services)
+	if (now < f->retry_usec || !f->services || !has_token(f))
 		return 0;
-	if (etcd_session_needs_token(&f->session)) {
-		r = etcd_session_authenticate(&f->session, &why);
-		if (r == -ECANCELED)
-			return 0;
-		if (r < 0) {
-			etcd_follower_lose(f, r, &why);
-			return 0;
-		}
-	}
 	r = start_probes(f, all);
 	if (r == 0 && all) /* a little apart from everybody else */
 		f->probe_usec = now + f->etcd->probe_usec - draw(f) % (f->etcd->probe_usec / 8);
