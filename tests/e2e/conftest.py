@@ -1,4 +1,5 @@
 import pathlib
+import socket
 import sys
 
 import pytest
@@ -33,6 +34,13 @@ def usherd(tmp_path):
                 daemon.notify.close()
     if failures:
         raise failures[0]
+
+
+@pytest.fixture
+def open_port():
+    """A port where somebody listens, as a restore wants to see."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
 
 
 @pytest.hookimpl(hookwrapper=True)

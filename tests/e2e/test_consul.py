@@ -1,7 +1,5 @@
 """The real usherd against an agent of Consul that is played, in good order and in bad."""
 
-import socket
-
 import pytest
 from scripted_consul import Consul
 from scripted_registry import Cut, Fault, Flood, Raw, Redirect, Reply, Reset, Silence, Slow
@@ -252,13 +250,8 @@ def test_a_token_is_read_again_when_its_file_changes(usherd, agent, tmp_path):
     assert "two" not in daemon.log_text()
 
 
-def test_a_drain_is_maintenance_at_the_agent(usherd, agent):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        drain_and_restore(usherd, agent, server.getsockname()[1])
-
-
-def drain_and_restore(usherd, agent, open_port):
-    agent.put("catalog", "a", port=open_port)  # a restore wants to see that somebody listens
+def test_a_drain_is_maintenance_at_the_agent(usherd, agent, open_port):
+    agent.put("catalog", "a", port=open_port)
     agent.put("catalog", "b")
     daemon = start(usherd, agent)
     daemon.wait_listed(["a", "b"])

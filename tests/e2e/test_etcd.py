@@ -229,7 +229,7 @@ def test_a_wiped_member_is_another_history_and_empties_nothing(usherd, etcd):
     daemon = start(usherd, etcd, guard={"share": "50%", "hold": "30s"})
     daemon.wait_listed(["a", "b", "c"])
     etcd.stop()
-    etcd.forget()
+    etcd.wipe()
     etcd.start()
     wait_until("it is told", lambda: "another history" in daemon.log_text())
     assert set(daemon.listed()) == {"a", "b", "c"}
@@ -329,6 +329,7 @@ def test_a_service_that_may_not_be_read_does_not_disturb_the_others(usherd, etcd
         "defaults": {"sources": ["etcd"]},
         "services": {"catalog": {}, "search": {}},
     }).start(wait=False)
+    wait_until("it listens", daemon.answers)
     daemon.wait_listed(["a"])
     wait_until("search is denied", lambda: feed(daemon, "search")["state"] == "denied")
     wait_live(daemon)
@@ -346,22 +347,22 @@ QUICK = {"propagation": {"registry": "1s", "consumer_refresh": "0s", "consumer_c
          "in_flight": {"quiet": "0s", "from": ["consumers"]}}
 
 
-def test_a_drained_instance_is_put_back_under_its_own_lease(usherd, etcd):
+def test_a_drained_instance_is_put_back_under_its_own_lease(usherd, etcd, open_port):
     etcd.leases[77] = 600
-    etcd.put("/services/catalog/a", {"address": "127.0.0.1", "port": 8080, "owner": "shop"}, 77)
+    etcd.put("/services/catalog/a", {"address": "127.0.0.1", "port": open_port, "owner": "shop"}, 77)
     etcd.instance("catalog", "b", 8081)
     daemon = start(usherd, etcd, drain=QUICK)
     daemon.wait_listed(["a", "b"])
     assert daemon.wait_finished(daemon.drain("a")["id"])["state"] == "done"
     assert etcd.value("catalog", "a") is None
     assert daemon.wait_finished(daemon.restore("a")["id"])["state"] == "done"
-    assert etcd.value("catalog", "a") == {"address": "127.0.0.1", "port": 8080, "owner": "shop"}
+    assert etcd.value("catalog", "a") == {"address": "127.0.0.1", "port": open_port, "owner": "shop"}
     assert etcd.keys["/services/catalog/a"]["lease"] == "77"
 
 
-def test_an_instance_whose_lease_has_run_out_meanwhile_gets_one_of_ushers(usherd, etcd):
+def test_an_instance_whose_lease_has_run_out_meanwhile_gets_one_of_ushers(usherd, etcd, open_port):
     etcd.leases[77] = 600
-    etcd.put("/services/catalog/a", {"address": "127.0.0.1", "port": 8080}, 77)
+    etcd.put("/services/catalog/a", {"address": "127.0.0.1", "port": open_port}, 77)
     etcd.instance("catalog", "b", 8081)
     daemon = start(usherd, etcd, drain=QUICK)
     daemon.wait_listed(["a", "b"])

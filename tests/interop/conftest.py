@@ -12,7 +12,6 @@ the rows that docs/registries.md has.
 import importlib.util
 import json
 import pathlib
-import socket
 import sys
 
 import pytest
@@ -23,7 +22,7 @@ sys.path.insert(0, str(HERE))
 spec = importlib.util.spec_from_file_location("conftest_of_e2e", HERE.parent / "e2e" / "conftest.py")
 e2e = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(e2e)
-usherd = e2e.usherd
+usherd, open_port = e2e.usherd, e2e.open_port
 pytest_runtest_makereport = e2e.pytest_runtest_makereport
 
 from report import Report  # noqa: E402
@@ -44,13 +43,6 @@ def suite_of(path):
 def report(request):
     """What the suite has seen: report.times(...), report.fact(...), and report.nothing_lost(...) around a fault."""
     return request.config.stash[REPORTS][suite_of(request.path)]
-
-
-@pytest.fixture
-def open_port():
-    """A port where somebody listens, as a restore wants to see."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield server.getsockname()[1]
 
 
 def pytest_collection_modifyitems(config, items):

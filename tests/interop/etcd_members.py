@@ -6,11 +6,11 @@ import pathlib
 import urllib.request
 
 from servers import Process, from_debian
-from usher import free_port, wait_until
+from usher import free_port
 
 
 def etcd_program():
-    return from_debian("bookworm", "etcd-server", "3.4.23-4+b4", "usr/bin/etcd")
+    return from_debian("bookworm", "etcd-server=3.4.23-4+b4") / "usr/bin/etcd"
 
 
 def b64(text):
@@ -56,13 +56,17 @@ class Etcd:
 
     def wait_ready(self):
         for m in self.members:
-            wait_until(f"{m.name} is ready", m.is_ready)
+            m.wait_ready()
 
     def __enter__(self):
-        for m in self.members:
-            m.start(wait=False)
-        self.wait_ready()
-        return self
+        try:
+            for m in self.members:
+                m.start(wait=False)
+            self.wait_ready()
+            return self
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_):
         for m in self.members:

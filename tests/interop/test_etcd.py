@@ -1,13 +1,16 @@
 """Discovery and registration in a real etcd."""
 
+# Needs from Debian: debian-archive-keyring dpkg
+
 import json
 import signal
-import statistics
 import time
 
 import pytest
 from etcd_members import Etcd, b64, instance
 from usher import wait_until
+
+SERVER = "etcd 3.4.23 of Debian 12, one member and three"
 
 
 @pytest.fixture
@@ -65,15 +68,10 @@ def test_endpoints_appear_change_and_disappear(etcd, usherd):
 
 # ---- drains ----
 
-def state_in(etcd, name="a"):
-    kv = etcd.get("catalog", name)
-    return kv["value"].get("state"), kv.get("lease")
-
-
-def drained(etcd, usherd, **drain):
+def drained(etcd, usherd, port, **drain):
     """An instance that registers itself, with more in its value than usher reads, and one beside it."""
     lease = etcd.grant(600)
-    etcd.put("catalog", "a", instance(8080, owner={"team": "shop"}), lease=lease)
+    etcd.put("catalog", "a", instance(port, owner={"team": "shop"}), lease=lease)
     etcd.put("catalog", "b", instance(8081))
     quick = {"propagation": {"registry": "1s", "consumer_refresh": "0s", "consumer_cache": "0s", "margin": "0s"},
              "in_flight": {"quiet": "0s", "from": ["consumers"]}}
@@ -84,14 +82,14 @@ def drained(etcd, usherd, **drain):
     return daemon, lease
 
 
-def test_a_drain_takes_the_key_out_and_a_restore_puts_it_back_as_it_was(etcd, usherd):
-    daemon, lease = drained(etcd, usherd)
+def test_a_drain_takes_the_key_out_and_a_restore_puts_it_back_as_it_was(etcd, usherd, open_port):
+    daemon, lease = drained(etcd, usherd, open_port)
     assert etcd.get("catalog", "a") is None
     record = daemon.wait_finished(daemon.restore("a")["id"])
     assert record["state"] == "done", record
     kv = etcd.get("catalog", "a")
     assert kv["lease"] == lease
-    assert kv["value"] == instance(8080, owner={"team": "shop"})
+    assert kv["value"] == instance(open_port, owner={"team": "shop"})
     daemon.wait_listed({"a", "b"})
 
 
@@ -103,79 +101,71 @@ def three_instances(etcd):
     return {"a", "b", "c"}
 
 
-def keeps(daemon, ids, seconds):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        assert set(daemon.listed()) == ids
-        time.sleep(0.1)
-
-
-def source_state(daemon):
-    return daemon.get("/v1/sources")["sources"][0]
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_lost_while_etcd_is_down_and_what_changed_before_comes_with_it(etcd, usherd, how):
+@pytest.mark.parametrize("how, fault", [(signal.SIGTERM, "stopped"), (signal.SIGKILL, "killed")])
+def test_nothing_is_lost_while_etcd_is_down_and_what_changed_before_comes_with_it(etcd, usherd, report, how, fault):
     ids = three_instances(etcd)
     daemon = usherd(config(etcd)).start()
     daemon.wait_listed(ids)
-    etcd.members[0].stop(how)
-    wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
-    keeps(daemon, ids, 1)
-    etcd.members[0].start()
-    etcd.wait_ready()
-    etcd.put("catalog", "d", instance(9000))
-    daemon.wait_listed(ids | {"d"})
-    wait_until("it is fresh", is_fresh(daemon))
+    with report.nothing_lost(daemon, ids, fault):
+        etcd.members[0].stop(how)
+        wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
+        time.sleep(1)
+        etcd.members[0].start()
+        etcd.wait_ready()
+        etcd.put("catalog", "d", instance(9000))
+        daemon.wait_listed(ids | {"d"})
+        wait_until("it is fresh", is_fresh(daemon))
 
 
-def test_a_member_that_stands_still_is_noticed_within_the_bound(etcd, usherd):
+def test_a_member_that_stands_still_is_noticed(etcd, usherd, report):
     ids = three_instances(etcd)
     daemon = usherd(config(etcd)).start()
     daemon.wait_listed(ids)
-    etcd.members[0].freeze()
-    began = time.monotonic()
-    wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
-    # max_age, and one answer that was on its way
-    assert time.monotonic() - began < 7
-    keeps(daemon, ids, 1)
-    etcd.members[0].thaw()
-    wait_until("it is fresh", is_fresh(daemon))
+    with report.nothing_lost(daemon, ids, "frozen (SIGSTOP)"):
+        etcd.members[0].freeze()
+        wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
+        time.sleep(1)
+        etcd.members[0].thaw()
+        wait_until("it is fresh", is_fresh(daemon))
     etcd.delete("catalog", "c")
     daemon.wait_listed(ids - {"c"})
 
 
-def test_a_wiped_etcd_empties_nothing_and_who_registers_again_is_there(etcd, usherd):
+def test_a_wiped_etcd_empties_nothing_and_who_registers_again_is_there(etcd, usherd, report):
     ids = three_instances(etcd)
     for i in range(20):
         etcd.put("other", f"x{i}", "1")
     daemon = usherd(config(etcd)).start()
     daemon.wait_listed(ids)
-    etcd.members[0].kill()
-    etcd.members[0].wipe()
-    etcd.members[0].start()
-    etcd.wait_ready()
-    wait_until("the other history is told", lambda: "another history" in daemon.log_text())
-    keeps(daemon, ids, 2)
-    assert three_instances(etcd) == ids
-    etcd.put("catalog", "d", instance(9000))
-    daemon.wait_listed(ids | {"d"})
-    wait_until("it is fresh", is_fresh(daemon))
+    with report.nothing_lost(daemon, ids, "wiped"):
+        etcd.members[0].kill()
+        etcd.members[0].wipe()
+        etcd.members[0].start()
+        etcd.wait_ready()
+        wait_until("the other history is told", lambda: "another history" in daemon.log_text())
+        time.sleep(2)
+        assert three_instances(etcd) == ids
+        etcd.put("catalog", "d", instance(9000))
+        daemon.wait_listed(ids | {"d"})
+        wait_until("it is fresh", is_fresh(daemon))
 
 
-def test_what_was_compacted_while_nobody_listened_is_read_again(etcd, usherd):
+def test_what_was_compacted_while_nobody_listened_is_read_again(etcd, usherd, report):
     ids = three_instances(etcd)
     daemon = usherd(config(etcd)).start()
     daemon.wait_listed(ids)
-    daemon.process.send_signal(signal.SIGSTOP)
-    etcd.delete("catalog", "c")
-    etcd.put("catalog", "d", instance(9000))
-    etcd.compact()
-    etcd.members[0].stop()
-    etcd.members[0].start()
-    etcd.wait_ready()
-    daemon.process.send_signal(signal.SIGCONT)
-    daemon.wait_listed({"a", "b", "d"})
+    with report.nothing_lost(daemon, {"a", "b"}, "compacted"):
+        daemon.process.send_signal(signal.SIGSTOP)
+        try:
+            etcd.delete("catalog", "c")
+            etcd.put("catalog", "d", instance(9000))
+            etcd.compact()
+            etcd.members[0].stop()
+            etcd.members[0].start()
+            etcd.wait_ready()
+        finally:
+            daemon.process.send_signal(signal.SIGCONT)
+        daemon.wait_listed({"a", "b", "d"})
 
 
 def test_a_service_that_becomes_empty_is_empty(etcd, usherd):
@@ -198,33 +188,35 @@ def test_instances_whose_lease_runs_out_go(etcd, usherd):
 
 # ---- members ----
 
-def test_another_member_takes_over_and_nothing_is_missed(three, usherd):
+def test_another_member_takes_over_and_nothing_is_missed(three, usherd, report):
     ids = three_instances(three)
     daemon = usherd(config(three)).start()
     daemon.wait_listed(ids)
-    for number, member in enumerate(three.members):
-        member.freeze()
-        other = three.members[(number + 1) % 3]
-        wait_until("there is a leader", other.is_ready)
-        three.put("catalog", f"n{number}", instance(9000 + number), member=other)
-        ids.add(f"n{number}")
-        daemon.wait_listed(ids, deadline=20)
-        member.thaw()
+    with report.nothing_lost(daemon, set(ids), "each member in turn frozen"):
+        for number, member in enumerate(three.members):
+            member.freeze()
+            other = three.members[(number + 1) % 3]
+            wait_until("there is a leader", other.is_ready)
+            three.put("catalog", f"n{number}", instance(9000 + number), member=other)
+            ids.add(f"n{number}")
+            daemon.wait_listed(ids)
+            member.thaw()
+            three.wait_ready()
+
+
+def test_without_a_quorum_nothing_is_proven_and_nothing_lost(three, usherd, report):
+    ids = three_instances(three)
+    daemon = usherd(config(three)).start()
+    daemon.wait_listed(ids)
+    with report.nothing_lost(daemon, ids, "without a majority"):
+        for member in three.members[1:]:
+            member.stop(signal.SIGKILL)
+        wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
+        time.sleep(3)
+        for member in three.members[1:]:
+            member.start(wait=False)
         three.wait_ready()
-
-
-def test_without_a_quorum_nothing_is_proven_and_nothing_lost(three, usherd):
-    ids = three_instances(three)
-    daemon = usherd(config(three)).start()
-    daemon.wait_listed(ids)
-    for member in three.members[1:]:
-        member.stop(signal.SIGKILL)
-    wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
-    keeps(daemon, ids, 3)
-    for member in three.members[1:]:
-        member.start()
-    three.wait_ready()
-    wait_until("it is fresh", is_fresh(daemon))
+        wait_until("it is fresh", is_fresh(daemon))
     three.delete("catalog", "c")
     daemon.wait_listed(ids - {"c"})
 
@@ -247,7 +239,7 @@ def with_auth(etcd):
     etcd.log_in("root", "rootpw")
 
 
-def test_a_user_is_let_in_and_kept_from_what_it_may_not_read(etcd, usherd, tmp_path):
+def test_a_user_is_let_in_and_kept_from_what_it_may_not_read(etcd, usherd, report, tmp_path):
     ids = three_instances(etcd)
     etcd.put("search", "s", instance(7000))
     with_auth(etcd)
@@ -263,30 +255,32 @@ def test_a_user_is_let_in_and_kept_from_what_it_may_not_read(etcd, usherd, tmp_p
     assert daemon.call("GET", "/v1/services/search/endpoints").status == 503
     assert "usherpw" not in daemon.log_text()
     # The right to read is taken away: nothing is emptied.
-    etcd.call("/v3/auth/user/revoke", {"name": "usher", "role": "reader"})
-    wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
-    keeps(daemon, ids, 1)
-    etcd.call("/v3/auth/user/grant", {"user": "usher", "role": "reader"})
-    etcd.put("catalog", "d", instance(9000))
-    daemon.wait_listed(ids | {"d"})
+    with report.nothing_lost(daemon, ids, "rights and token taken away"):
+        etcd.call("/v3/auth/user/revoke", {"name": "usher", "role": "reader"})
+        wait_until("it is stale", lambda: freshness(daemon)["state"] == "stale")
+        time.sleep(1)
+        etcd.call("/v3/auth/user/grant", {"user": "usher", "role": "reader"})
+        etcd.put("catalog", "d", instance(9000))
+        daemon.wait_listed(ids | {"d"})
 
 
-def test_a_token_that_etcd_has_forgotten_is_asked_for_again(etcd, usherd):
+def test_a_token_that_etcd_has_forgotten_is_asked_for_again(etcd, usherd, report):
     ids = three_instances(etcd)
     with_auth(etcd)
     daemon = usherd(config(etcd, user="usher", password="usherpw")).start()
     daemon.wait_listed(ids)
-    etcd.members[0].stop()
-    etcd.members[0].start()
-    etcd.wait_ready()
-    etcd.log_in("root", "rootpw")
-    etcd.put("catalog", "d", instance(9000))
-    daemon.wait_listed(ids | {"d"})
+    with report.nothing_lost(daemon, ids, "rights and token taken away"):
+        etcd.members[0].stop()
+        etcd.members[0].start()
+        etcd.wait_ready()
+        etcd.log_in("root", "rootpw")
+        etcd.put("catalog", "d", instance(9000))
+        daemon.wait_listed(ids | {"d"})
 
 
 # ---- how fast ----
 
-def test_time_from_the_write_to_the_line_at_a_watcher(etcd, usherd, record_property):
+def test_time_from_the_write_to_the_line_at_a_watcher(etcd, usherd, report):
     three_instances(etcd)
     daemon = usherd(config(etcd)).start()
     times = []
@@ -298,13 +292,10 @@ def test_time_from_the_write_to_the_line_at_a_watcher(etcd, usherd, record_prope
             stream.until(lambda x: x["type"] == "update" and x["changed"] and
                          x["changed"][0]["metadata"].get("n") == str(i))
             times.append((time.monotonic() - began) * 1000)
-    times.sort()
-    record_property("p50_ms", round(statistics.median(times), 1))
-    record_property("p99_ms", round(times[int(len(times) * 0.99)], 1))
-    assert statistics.median(times) < 200
+    report.times(times)
 
 
-def test_a_thousand_services_of_a_hundred_endpoints(etcd, usherd, record_property):
+def test_a_thousand_services_of_a_hundred_endpoints(etcd, usherd, report):
     for service in range(1000):
         etcd.call("/v3/kv/txn", {"success": [
             {"request_put": {"key": b64(f"/services/s{service}/i{i}"),
@@ -313,11 +304,16 @@ def test_a_thousand_services_of_a_hundred_endpoints(etcd, usherd, record_propert
     whole = config(etcd, names, probe="5s")
     whole["defaults"]["freshness"]["max_age"] = "30s"
     began = time.monotonic()
-    daemon = usherd(whole).start()
-    record_property("load_100k_s", round(time.monotonic() - began, 1))
+    daemon = usherd(whole).start(wait=False)
+    wait_until("it listens", daemon.answers)
+    wait_until("all are listed", lambda: len(daemon.get("/v1/services")["services"]) == 1000 and all(
+        s["endpoints"]["listed"] == 100 for s in daemon.get("/v1/services")["services"]), deadline=120, every=0.2)
+    report.fact("1,000 services of 100 endpoints listed after", f"{time.monotonic() - began:.1f} s")
     for name in names[::97]:
         assert len(daemon.listed(name)) == 100
     with daemon.watch("s500") as stream:
         stream.next()
+        began = time.monotonic()
         etcd.delete("s500", "i7")
         stream.until(lambda x: x["type"] == "update" and "i7" in x["removed"])
+    report.fact("a change at once after that seen after", f"{(time.monotonic() - began) * 1000:.0f} ms")

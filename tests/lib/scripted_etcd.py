@@ -51,9 +51,9 @@ class Etcd(Registry):
         self.users = {}       # name: password; empty: nobody has to say who it is
         self.tokens = set()
         self.readable = [""]  # prefixes
-        self.forget()
+        self.wipe()
 
-    def forget(self):
+    def wipe(self):
         """As it is when its data were wiped: everything from the start, and no stream knows of it."""
         with self.store:
             self.revision = 1
