@@ -15,7 +15,7 @@
 #define ETCD_PAGE_KEYS    500
 #define ETCD_DOCUMENT_MAX ((size_t) 16 << 20) /* one message of a watch */
 #define ETCD_CLUSTER_MAX  24
-#define ETCD_WATCHES_MAX   10000 /* in one stream */
+#define ETCD_WATCHES_MAX  10000 /* in one stream */
 
 /* ---- answers ---- */
 
