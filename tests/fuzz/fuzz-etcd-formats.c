@@ -6,6 +6,7 @@
 #include <usher/endpoint.h>
 
 #include "gateway.h"
+#include "json-stream.h"
 #include "table.h"
 #include "value.h"
 
@@ -41,11 +42,14 @@ static void read_object(struct etcd_table *t, const json_t *object)
 	read_pairs(t, json_object_get(object, "kvs"), NULL);
 }
 
-static void read_stream(struct etcd_stream_text *s, struct etcd_table *t)
+static void read_stream(struct json_stream *s, struct etcd_table *t)
 {
-	json_t *object = NULL;
+	const char *text;
+	size_t size;
 
-	while (etcd_stream_text_next(s, &object, NULL) > 0) {
+	while (json_stream_next(s, &text, &size) > 0) {
+		json_t *object = json_loadb(text, size, 0, NULL);
+
 		read_object(t, object);
 		json_decref(object);
 	}
@@ -69,7 +73,7 @@ static void read_value(const char *text, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct usher_http_event event = { .size = sizeof(event), .status = 200, .data_size = size };
-	struct etcd_stream_text stream = { 0 };
+	struct json_stream stream = { .max_bytes = ETCD_DOCUMENT_MAX };
 	struct etcd_table before = { 0 }, table = { 0 };
 	struct usher_endpoints *set = NULL;
 	char *text = malloc(size + 1);
@@ -85,15 +89,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (etcd_answer_read(&event, &answer, &code, NULL) == 0)
 		read_object(&before, answer);
 	json_decref(answer);
-	if (etcd_stream_text_add(&stream, text, size / 2) == 0)
+	if (json_stream_add(&stream, text, size / 2) == 0)
 		read_stream(&stream, &table);
-	if (etcd_stream_text_add(&stream, text + size / 2, size - size / 2) == 0)
+	if (json_stream_add(&stream, text + size / 2, size - size / 2) == 0)
 		read_stream(&stream, &table);
 	etcd_table_inherit(&table, &before);
 	if (etcd_table_build(&table, "fuzzed", "http", &set, NULL) == 0)
 		usher_endpoints_unref(set);
 	read_value(text, size);
-	etcd_stream_text_done(&stream);
+	json_stream_done(&stream);
 	etcd_table_done(&before);
 	etcd_table_done(&table);
 	free(text);

@@ -209,80 +209,6 @@ static void test_what_is_no_base64_is_refused(void **state)
 	}
 }
 
-/* ---- streams ---- */
-
-#define CREATED "{\"result\":{" HEADER("2") ",\"created\":true}}\n"
-#define EVENT                   \
-	"{\"result\":{" HEADER( \
-			"3") ",\"events\":[{\"kv\":{\"key\":\"L3NlcnZpY2VzL3dlYi9i\",\"value\":\"eyJcIn17In0=\",\"odd\":\"a\\\"}{\\\\\"}}]}}\n"
-/* etcd 3.4 ends its last one without a line end. */
-#define LAST \
-	"{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"transport is closing\",\"http_status\":\"Service Unavailable\"}}"
-
-static size_t count_objects(struct etcd_stream_text *s)
-{
-	size_t count = 0;
-	json_t *object;
-	int r;
-
-	while ((r = etcd_stream_text_next(s, &object, NULL)) > 0) {
-		json_decref(object);
-		count++;
-	}
-	assert_int_equal(r, 0);
-	return count;
-}
-
-static void test_objects_come_out_of_a_stream_wherever_it_is_cut(void **state)
-{
-	static const char whole[] = CREATED EVENT CREATED LAST;
-
-	(void) state;
-	for (size_t cut = 0; cut < sizeof(whole); cut++) {
-		struct etcd_stream_text s = { 0 };
-		size_t count;
-
-		assert_ok(etcd_stream_text_add(&s, whole, cut));
-		count = count_objects(&s);
-		assert_ok(etcd_stream_text_add(&s, whole + cut, sizeof(whole) - 1 - cut));
-		assert_int_equal(count + count_objects(&s), 4);
-		etcd_stream_text_done(&s);
-	}
-}
-
-static void test_a_stream_that_says_something_else_is_refused(void **state)
-{
-	static const char *const wrong[] = { "upstream timed out", "[]", "}", "{\"a\"]", "{{}}" };
-
-	(void) state;
-	for (size_t i = 0; i < ELEMENTS(wrong); i++) {
-		struct etcd_stream_text s = { 0 };
-		json_t *object = NULL;
-
-		assert_ok(etcd_stream_text_add(&s, wrong[i], strlen(wrong[i])));
-		assert_errno(etcd_stream_text_next(&s, &object, NULL), EBADMSG);
-		etcd_stream_text_done(&s);
-	}
-}
-
-static void test_a_message_that_never_ends_has_a_maximum(void **state)
-{
-	struct etcd_stream_text s = { 0 };
-	size_t size = ETCD_DOCUMENT_MAX / 4;
-	char *piece = malloc(size);
-	int r = 0;
-
-	(void) state;
-	assert_non_null(piece);
-	memset(piece, '{', size);
-	for (int i = 0; i < 4; i++)
-		assert_ok(etcd_stream_text_add(&s, piece, size));
-	r = etcd_stream_text_add(&s, piece, 1);
-	assert_errno(r, EMSGSIZE);
-	etcd_stream_text_done(&s);
-	free(piece);
-}
-
 /* ---- values ---- */
 
 static void test_values_are_read_in_each_of_their_formats(void **state)
@@ -604,9 +530,6 @@ int main(void)
 		cmocka_unit_test(test_an_answer_without_a_header_is_none_of_etcd),
 		cmocka_unit_test(test_a_pair_is_decoded),
 		cmocka_unit_test(test_what_is_no_base64_is_refused),
-		cmocka_unit_test(test_objects_come_out_of_a_stream_wherever_it_is_cut),
-		cmocka_unit_test(test_a_stream_that_says_something_else_is_refused),
-		cmocka_unit_test(test_a_message_that_never_ends_has_a_maximum),
 		cmocka_unit_test(test_values_are_read_in_each_of_their_formats),
 		cmocka_unit_test(test_what_is_no_endpoint_is_refused_with_the_reason),
 		cmocka_unit_test(test_a_deleted_address_of_grpc_naming_is_no_instance),

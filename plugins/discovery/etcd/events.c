@@ -6,14 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "own.h"
+#include "own-json.h"
+#include "retry.h"
 #include "watch.h"
 
 /* ---- the history ---- */
 
 static void begin_history(struct follower *f, const struct etcd_header *header)
 {
-	uint64_t until = etcd_now_usec() + DOUBT_USEC;
+	uint64_t until = retry_now_usec() + DOUBT_USEC;
 
 	usher_log(USHER_LOG_WARNING,
 			"etcd has another history than before (cluster %s at revision %" PRId64
@@ -395,17 +396,16 @@ static void stream_is_over(struct follower *f, struct task *task)
 static void take_stream(struct follower *f, struct task *task, const struct usher_http_event *event)
 {
 	bool goes_on = event->kind != USHER_HTTP_END;
+	const char *text;
+	size_t size;
 	int r = 0;
 
 	if (event->kind == USHER_HTTP_DATA)
-		r = etcd_stream_text_add(&task->text, event->data, event->data_size);
-	while (r >= 0 && goes_on) {
-		autojson json_t *message = NULL;
+		r = json_stream_add(&task->text, event->data, event->data_size);
+	while (r >= 0 && goes_on && (r = json_stream_next(&task->text, &text, &size)) > 0) {
+		autojson json_t *message = json_loadb(text, size, 0, NULL);
 
-		r = etcd_stream_text_next(&task->text, &message, NULL);
-		if (r <= 0)
-			break;
-		goes_on = etcd_follower_hear(f, task, message);
+		goes_on = message && etcd_follower_hear(f, task, message);
 	}
 	if (r < 0 || !goes_on)
 		stream_is_over(f, task);
@@ -444,7 +444,7 @@ static enum usher_verdict verdict_of(struct service *s, bool is_first)
 		return usher_endpoints_count(s->offered) == 0 ? USHER_SUSPECT : USHER_FRESH;
 	if (!s->before)
 		return USHER_FRESH;
-	if (etcd_now_usec() < s->doubt_until_usec && has_lost_some(s))
+	if (retry_now_usec() < s->doubt_until_usec && has_lost_some(s))
 		return USHER_SUSPECT;
 	s->before = usher_endpoints_unref(s->before);
 	s->doubt_until_usec = 0;

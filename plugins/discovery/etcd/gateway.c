@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "layout.h"
-#include "own.h"
+#include "own-json.h"
 
 /* ---- base64, RFC 4648 section 4 ---- */
 
@@ -323,95 +323,4 @@ char *etcd_lease_request(int64_t lease)
 char *etcd_authenticate_request(const char *user, const char *password)
 {
 	return text_of(json_pack("{s:s, s:s}", "name", user, "password", password));
-}
-
-/* ---- a stream ---- */
-
-void etcd_stream_text_done(struct etcd_stream_text *s)
-{
-	free(s->data);
-	*s = (struct etcd_stream_text){ 0 };
-}
-
-int etcd_stream_text_add(struct etcd_stream_text *s, const char *data, size_t size)
-{
-	size_t left = s->size - s->used;
-
-	if (size == 0)
-		return 0;
-	if (size > ETCD_DOCUMENT_MAX || left > ETCD_DOCUMENT_MAX - size)
-		return -EMSGSIZE;
-	if (s->used > 0 && left > 0)
-		memmove(s->data, s->data + s->used, left);
-	s->scanned -= s->used;
-	s->used = 0;
-	s->size = left;
-	if (left + size > s->capacity) {
-		size_t capacity = 2 * (left + size);
-		char *grown = realloc(s->data, capacity);
-
-		if (!grown)
-			return -ENOMEM;
-		s->data = grown;
-		s->capacity = capacity;
-	}
-	memcpy(s->data + left, data, size);
-	s->size += size;
-	return 0;
-}
-
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/* Look at one byte more; whether the object ends with it. */
-static bool ends_object(struct etcd_stream_text *s, char c)
-{
-	if (s->in_text) {
-		bool escaped = s->escaped;
-
-		s->escaped = !escaped && c == '\\';
-		s->in_text = escaped || c != '"';
-		return false;
-	}
-	if (c == '"')
-		s->in_text = true;
-	else if (c == '{' || c == '[')
-		s->depth++;
-	else if (c == '}' || c == ']')
-		return --s->depth == 0;
-	return false;
-}
-
-static int no_json(struct usher_error *reterr)
-{
-	return usher_error_set(
-			reterr, -EBADMSG, "the watch says something that is no JSON of etcd's");
-}
-
-int etcd_stream_text_next(struct etcd_stream_text *s, json_t **ret, struct usher_error *reterr)
-{
-	json_error_t why;
-	bool ended = false;
-	json_t *object;
-
-	while (s->depth == 0 && s->used < s->size && is_blank(s->data[s->used]))
-		s->scanned = ++s->used;
-	if (s->used == s->size)
-		return 0;
-	if (s->data[s->used] != '{')
-		return no_json(reterr);
-	while (!ended && s->scanned < s->size)
-		ended = ends_object(s, s->data[s->scanned++]);
-	if (!ended)
-		return 0;
-	object = json_loadb(s->data + s->used, s->scanned - s->used, 0, &why);
-	if (!object && json_error_code(&why) == json_error_out_of_memory)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	if (!object)
-		return no_json(reterr);
-	s->used = s->scanned;
-	*ret = object;
-	return 1;
 }

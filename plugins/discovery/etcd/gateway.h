@@ -87,21 +87,3 @@ char *etcd_delete_request(const char *key);
 char *etcd_grant_request(uint64_t ttl_s);
 char *etcd_lease_request(int64_t lease); /* to keep alive and to revoke */
 char *etcd_authenticate_request(const char *user, const char *password);
-
-/* ---- a stream ---- */
-
-/* The objects in what has come of a stream: several may come in one piece, and one in several. */
-struct etcd_stream_text {
-	char *data;
-	size_t size, capacity;
-	size_t used;    /* given as objects */
-	size_t scanned; /* looked at for the end of the next one */
-	unsigned depth; /* of braces and brackets there */
-	bool in_text, escaped;
-};
-
-void etcd_stream_text_done(struct etcd_stream_text *s);
-/* Errors: EMSGSIZE (ETCD_DOCUMENT_MAX), ENOMEM. */
-int etcd_stream_text_add(struct etcd_stream_text *s, const char *data, size_t size);
-/* Returns 1 with the next object, 0 when more has to come first; EBADMSG, ENOMEM. */
-int etcd_stream_text_next(struct etcd_stream_text *s, json_t **ret, struct usher_error *reterr);

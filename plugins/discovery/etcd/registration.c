@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "layout.h"
-#include "own.h"
+#include "own-json.h"
 #include "session.h"
 
 #define REGISTRATIONS_MAX 4096

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "own.h"
+#include "own-json.h"
 
 #define PASSWORD_MAX 4096
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "own.h"
+#include "own-json.h"
 
 const char *const etcd_format_choices[] = { "usher", "grpc", NULL };
 

@@ -2,42 +2,14 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "layout.h"
 #include "own.h"
-
-#define RETRY_FIRST_USEC UINT64_C(200000)
-#define RETRY_LAST_USEC  UINT64_C(30000000)
-
-uint64_t etcd_now_usec(void)
-{
-	struct timespec t = { 0 };
-
-	(void) clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t) t.tv_sec * 1000000 + (uint64_t) t.tv_nsec / 1000;
-}
-
-/* splitmix64 (Steele, Lea, Flood 2014). */
-static uint64_t draw(struct follower *f)
-{
-	uint64_t z = (f->random += UINT64_C(0x9e3779b97f4a7c15));
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
+#include "retry.h"
 
 uint64_t etcd_retry_usec(struct follower *f, unsigned failures)
 {
-	uint64_t window = RETRY_FIRST_USEC;
-
-	while (failures-- > 1 && window < RETRY_LAST_USEC)
-		window *= 2;
-	if (window > RETRY_LAST_USEC)
-		window = RETRY_LAST_USEC;
-	return etcd_now_usec() + 1 + draw(f) % window;
+	return retry_now_usec() + retry_delay_usec(&f->random, failures);
 }
 
 /* ---- tasks ---- */
@@ -49,6 +21,7 @@ static struct task *task_new(struct follower *f, enum task_kind kind)
 	if (!task)
 		return NULL;
 	task->kind = kind;
+	task->text.max_bytes = ETCD_DOCUMENT_MAX;
 	task->floor = f->revision;
 	task->next = f->tasks;
 	f->tasks = task;
@@ -75,7 +48,7 @@ void etcd_task_end(struct follower *f, struct task *task)
 	while (*at != task)
 		at = &(*at)->next;
 	*at = task->next;
-	etcd_stream_text_done(&task->text);
+	json_stream_done(&task->text);
 	free(task);
 }
 
@@ -407,7 +380,7 @@ static bool has_token(struct follower *f)
 
 static int start_what_is_missing(struct follower *f)
 {
-	uint64_t now = etcd_now_usec();
+	uint64_t now = retry_now_usec();
 	bool all = now >= f->probe_usec;
 	int r;
 
@@ -415,7 +388,8 @@ static int start_what_is_missing(struct follower *f)
 		return 0;
 	r = start_probes(f, all);
 	if (r == 0 && all) /* a little apart from everybody else */
-		f->probe_usec = now + f->etcd->probe_usec - draw(f) % (f->etcd->probe_usec / 8);
+		f->probe_usec = now + f->etcd->probe_usec -
+				retry_random(&f->random) % (f->etcd->probe_usec / 8);
 	if (r == 0 && !(f->is_lost && f->tasks))
 		r = start_ranges(f, now);
 	return r == 0 ? start_streams(f, now) : r;
@@ -427,7 +401,7 @@ static uint64_t due_usec(const struct follower *f)
 {
 	uint64_t due = f->probe_usec;
 
-	if (f->retry_usec > etcd_now_usec())
+	if (f->retry_usec > retry_now_usec())
 		return f->retry_usec;
 	if (f->is_lost && !f->tasks)
 		return 0;
@@ -446,7 +420,7 @@ static uint64_t due_usec(const struct follower *f)
 
 static int wait_for_something(struct follower *f)
 {
-	uint64_t now = etcd_now_usec(), due = due_usec(f);
+	uint64_t now = retry_now_usec(), due = due_usec(f);
 	const struct usher_wait wait = {
 		.size = sizeof(wait),
 		/* What is due and was not started waits for an answer that is under way. */
@@ -492,8 +466,7 @@ int etcd_run(void *instance, struct usher_source *source)
 	}
 	while (f.etcd->http.servers[f.servers])
 		f.servers++;
-	if (getrandom(&f.random, sizeof(f.random), 0) < 0)
-		f.random = etcd_now_usec();
+	f.random = retry_seed();
 	f.is_lost = true;
 	do {
 		r = follow_wanted(&f);

@@ -13,6 +13,7 @@
  * A revision that went down, or another cluster, is another history: what a service has lost in it
  * is in doubt for a while, for whoever lives registers again. */
 
+#include "json-stream.h"
 #include "session.h"
 #include "table.h"
 
@@ -37,7 +38,7 @@ struct task {
 	struct service *about[PROBE_SERVICES]; /* of a probe and, alone, of a range; NULL: gone */
 	size_t count;
 	/* of a stream */
-	struct etcd_stream_text text;
+	struct json_stream text;
 	int status;
 	bool is_useful; /* it has carried a watch */
 };
@@ -94,8 +95,7 @@ struct follower {
 	uint64_t random;
 };
 
-uint64_t etcd_now_usec(void);
-/* A point in time after `failures` failures: anywhere in a window that doubles from 0.2 to 30 s. */
+/* A point in time after so many failures. */
 uint64_t etcd_retry_usec(struct follower *f, unsigned failures);
 
 /* ---- watch.c ---- */
