@@ -211,6 +211,30 @@ static void describe_weight(const json_t *endpoint)
 			part);
 }
 
+/* Which sources show it, and which of them has decided a field. */
+static void describe_origin(const json_t *endpoint)
+{
+	const json_t *shown_by = json_object_get(endpoint, "shown_by");
+	json_t *origins = json_object_get(endpoint, "origins");
+	const char *field;
+	const json_t *source;
+	char text[512] = "";
+	size_t used = 0;
+
+	section_field(0, "Source", "%s%s", field_text(endpoint, "source"),
+			json_is_true(json_object_get(endpoint, "conflict")) ? " (sources disagree)"
+									    : "");
+	json_object_foreach(origins, field, source) {
+		(void) snprintf(text, sizeof(text), "%s from", field);
+		section_field(2, text, "%s", json_string_value(source));
+	}
+	for (size_t i = 0; i < json_array_size(shown_by) && used < sizeof(text); i++)
+		used += (size_t) snprintf(text + used, sizeof(text) - used, "%s%s", i ? ", " : "",
+				json_string_value(json_array_get(shown_by, i)));
+	if (json_array_size(shown_by) > 0)
+		section_field(0, "Shown by", "%s", text);
+}
+
 static int describe_endpoint(struct ctl *ctl, char *name)
 {
 	const char *service, *id;
@@ -241,9 +265,7 @@ static int describe_endpoint(struct ctl *ctl, char *name)
 		section_field(0, "Left out", "%s: %s", field_text(left_out, "stage"),
 				field_text(left_out, "reason"));
 	health_describe(ctl, json_object_get(endpoint, "health"));
-	section_field(0, "Source", "%s%s", field_text(endpoint, "source"),
-			json_is_true(json_object_get(endpoint, "conflict")) ? " (sources disagree)"
-									    : "");
+	describe_origin(endpoint);
 	section_value(0, "conditions", json_object_get(endpoint, "conditions"));
 	(void) printf("Metadata:%s\n",
 			json_object_size(json_object_get(endpoint, "metadata")) ? ""

@@ -57,6 +57,10 @@ static int check_feeds(const struct config *c, const struct service_config *serv
 				return place_error(reterr, feed->place, -EEXIST,
 						"the source \"%s\" is named twice; a service is looked up once in each",
 						feed->source);
+		if (feed->decides && service->merge != MERGE_UNION)
+			return place_error(reterr, feed->place, -EINVAL,
+					"\"decides\" says whose word counts where several sources show an endpoint, and merge: %s takes all of it from one; write merge: union, or leave it out",
+					merge_policy_to_string(service->merge));
 	}
 	return 0;
 }

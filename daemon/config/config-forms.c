@@ -139,6 +139,31 @@ int config_start_list(const struct usher_node *n, size_t max, size_t size, void 
 
 /* ---- feeds ---- */
 
+static int decides_read(const struct usher_node *n, void *field, struct usher_error *reterr)
+{
+	const char *words[MERGE_FIELDS + 1] = {};
+	const struct config_row row = { "decides", ROW_CHOICE, .choices = words };
+	unsigned *decides = field;
+
+	for (int i = 0; i < MERGE_FIELDS; i++)
+		words[i] = merge_field_to_string((enum merge_field) i);
+	if (usher_node_kind(n) != USHER_NODE_LIST)
+		return place_error(reterr, n, -EINVAL,
+				"must be a list such as [weight, zone], not %s",
+				usher_node_kind_name(n));
+	for (size_t i = 0; i < usher_node_count(n); i++) {
+		int word;
+		int r = config_row_read(&row, usher_node_at(n, i), &word, reterr);
+
+		if (r < 0)
+			return r;
+		*decides |= 1u << word;
+	}
+	return 0;
+}
+
+const struct config_form config_form_decides = { decides_read, NULL, "decides" };
+
 static int read_feed(
 		const struct usher_node *n, struct feed_config *feed, struct usher_error *reterr)
 {
@@ -149,7 +174,7 @@ static int read_feed(
 		return config_row_read(&config_feed_rows[0], n, feed, reterr);
 	if (usher_node_kind(n) != USHER_NODE_MAP)
 		return place_error(reterr, n, -EINVAL,
-				"must be the name of a source or {source, name, port}, not %s",
+				"must be the name of a source or {source, name, port, decides}, not %s",
 				usher_node_kind_name(n));
 	r = config_table_check(config_feed_rows, &n, 1, reterr);
 	if (r < 0)

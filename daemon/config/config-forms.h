@@ -8,6 +8,7 @@
 extern const struct config_form config_form_options;   /* struct plugin_use: the options */
 extern const struct config_form config_form_select;    /* struct plugin_use */
 extern const struct config_form config_form_feeds;     /* struct service_config: feeds */
+extern const struct config_form config_form_decides;   /* unsigned, bits of enum merge_field */
 extern const struct config_form config_form_chain;     /* struct service_config: stages */
 extern const struct config_form config_form_from;      /* struct drain_config: from_* */
 extern const struct config_form config_form_hook;      /* struct hook_config; systemd stops */

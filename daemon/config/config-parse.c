@@ -144,6 +144,7 @@ static int copy_feed(const struct feed_config *feed, struct feed_config *ret)
 	assert(feed->source);
 
 	ret->place = feed->place;
+	ret->decides = feed->decides;
 	ret->source = strdup(feed->source);
 	ret->name = feed->name ? strdup(feed->name) : NULL;
 	ret->port = feed->port ? strdup(feed->port) : NULL;

@@ -34,7 +34,8 @@ static void add_form(struct text *text, const struct config_form *form)
 	static const char *const words[][2] = {
 		{ "options", "map" },
 		{ "select", "NAME or {NAME: OPTIONS}" },
-		{ "feeds", "list of SOURCE or {source, name, port}" },
+		{ "feeds", "list of SOURCE or {source, name, port, decides}" },
+		{ "decides", "list of `secure`, `zone`, `weight`, `conditions`, `admin_state`, `metadata`" },
 		{ "chain", "list of NAME, {NAME: OPTIONS} or {NAME: [RULES]}" },
 		{ "from", "list of `tcp` and `consumers`" },
 		{ "hook", "`none` or a hook" },

@@ -39,6 +39,8 @@ static const char definitions[] =
 		"  \"minProperties\": 1, \"maxProperties\": 1, \"additionalProperties\": {\"anyOf\": ["
 		"   {\"type\": \"null\"}, {\"$ref\": \"#/$defs/rule\"},"
 		"   {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 16, \"items\": {\"$ref\": \"#/$defs/rule\"}}]}}]},"
+		" \"decides\": {\"type\": \"array\", \"items\": {\"enum\": [\"secure\", \"zone\", \"weight\", \"conditions\","
+		"  \"admin_state\", \"metadata\"]}},"
 		" \"from\": {\"type\": \"array\", \"minItems\": 1, \"items\": {\"enum\": [\"tcp\", \"consumers\"]}},"
 		" \"command\": {\"type\": \"array\", \"minItems\": 1, \"maxItems\": 256,"
 		"  \"prefixItems\": [{\"$ref\": \"#/$defs/path\"}], \"items\": {\"$ref\": \"#/$defs/text\"}},"

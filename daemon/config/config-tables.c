@@ -13,8 +13,9 @@
 
 #define COUNT_MAX 100000
 
-static const char *const merge_words[] = { [MERGE_FIRST] = "first", [MERGE_UNION] = "union", NULL };
-static const char *const merge_later[] = { "race", NULL };
+static const char *const merge_words[] = {
+	[MERGE_FIRST] = "first", [MERGE_UNION] = "union", [MERGE_RACE] = "race", NULL
+};
 static const char *const stale_words[] = { [STALE_SERVE] = "serve", [STALE_FAIL] = "fail", NULL };
 static const char *const order_words[] = {
 	[DRAIN_SERVE_STALE] = "serve_stale", [DRAIN_REFUSE_FIRST] = "refuse_first", NULL
@@ -80,6 +81,9 @@ const struct config_row config_feed_rows[] = {
 			"The service's name there; when absent, its own." },
 	{ "port", ROW_TEXT, offsetof(struct feed_config, port), NULL,
 			"Which of its ports there, by name or number; when absent, the only one or the first." },
+	{ "decides", ROW_FORM, offsetof(struct feed_config, decides), NULL,
+			"With `merge: union`: what its word goes before that of the sources above it about, where several show an endpoint.",
+			.form = &config_form_decides },
 	{},
 };
 
@@ -208,34 +212,34 @@ static const struct config_row restore_rows[] = {
 #define AT(base, field) ((base) + offsetof(struct service_config, field))
 
 /* base is where the struct service_config lies in the target. */
-#define SERVICE_ROWS(base)                                                                                                              \
-	{ "startup_timeout", ROW_DURATION, AT(base, startup_timeout_usec), "10s",                                                       \
-		"How long the start of usherd waits for the first answer.", .max = HOUR },                                              \
-			{ "sources", ROW_FORM, (base), NULL,                                                                            \
-				"Where the service is looked up, in the order of the merge; when absent, in every "                     \
-				"source.",                                                                                              \
-				.form = &config_form_feeds },                                                                           \
-			{ "merge", ROW_CHOICE, AT(base, merge), "first",                                                                \
-				"`first`: the first source that has endpoints; `union`: all of them.",                                  \
-				.choices = merge_words, .later = merge_later },                                                         \
-			{ "freshness", ROW_TABLE, (base), NULL, "How old the directory may be.",                                        \
-				.table = freshness_rows },                                                                              \
-			{ "removal_guard", ROW_TABLE, (base), NULL,                                                                     \
-				"Holds back a sudden mass removal.", .table = guard_rows },                                             \
-			{ "health", ROW_TABLE, AT(base, health), NULL,                                                                  \
-				"Whether its endpoints are well, and what that means; `none`: nobody looks, whatever `defaults` says.", \
-				.table = config_health_rows, .none = true },                                                            \
-			{ "chain", ROW_FORM, (base), "[ready]",                                                                         \
-				"The stages that candidates pass, in this order; [] for none.",                                         \
-				.form = &config_form_chain },                                                                           \
-			{ "select", ROW_FORM, AT(base, select), "round_robin",                                                          \
-				"The selector that picks one of the candidates.",                                                       \
-				.form = &config_form_select },                                                                          \
-			{ "drain", ROW_TABLE, AT(base, drain), NULL,                                                                    \
-				"How an endpoint is taken out of service.", .table = drain_rows },                                      \
-	{                                                                                                                               \
-		"restore", ROW_TABLE, AT(base, restore), NULL, "How it is brought back.",                                               \
-				.table = restore_rows                                                                                   \
+#define SERVICE_ROWS(base)                                                                                                                                            \
+	{ "startup_timeout", ROW_DURATION, AT(base, startup_timeout_usec), "10s",                                                                                     \
+		"How long the start of usherd waits for the first answer.", .max = HOUR },                                                                            \
+			{ "sources", ROW_FORM, (base), NULL,                                                                                                          \
+				"Where the service is looked up, in the order of the merge; when absent, in every "                                                   \
+				"source.",                                                                                                                            \
+				.form = &config_form_feeds },                                                                                                         \
+			{ "merge", ROW_CHOICE, AT(base, merge), "first",                                                                                              \
+				"`first`: the first source that has endpoints; `union`: all of them; `race`: the one that answers first, for as long as it is live.", \
+				.choices = merge_words },                                                                                                             \
+			{ "freshness", ROW_TABLE, (base), NULL, "How old the directory may be.",                                                                      \
+				.table = freshness_rows },                                                                                                            \
+			{ "removal_guard", ROW_TABLE, (base), NULL,                                                                                                   \
+				"Holds back a sudden mass removal.", .table = guard_rows },                                                                           \
+			{ "health", ROW_TABLE, AT(base, health), NULL,                                                                                                \
+				"Whether its endpoints are well, and what that means; `none`: nobody looks, whatever `defaults` says.",                               \
+				.table = config_health_rows, .none = true },                                                                                          \
+			{ "chain", ROW_FORM, (base), "[ready]",                                                                                                       \
+				"The stages that candidates pass, in this order; [] for none.",                                                                       \
+				.form = &config_form_chain },                                                                                                         \
+			{ "select", ROW_FORM, AT(base, select), "round_robin",                                                                                        \
+				"The selector that picks one of the candidates.",                                                                                     \
+				.form = &config_form_select },                                                                                                        \
+			{ "drain", ROW_TABLE, AT(base, drain), NULL,                                                                                                  \
+				"How an endpoint is taken out of service.", .table = drain_rows },                                                                    \
+	{                                                                                                                                                             \
+		"restore", ROW_TABLE, AT(base, restore), NULL, "How it is brought back.",                                                                             \
+				.table = restore_rows                                                                                                                 \
 	}
 
 const struct config_row config_service_rows[] = { SERVICE_ROWS(0), {} };

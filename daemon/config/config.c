@@ -19,6 +19,31 @@ static void source_done(struct source_config *source)
 	config_table_done(config_source_rows, source);
 }
 
+const char *merge_policy_to_string(enum merge_policy policy)
+{
+	static const char *const words[] = {
+		[MERGE_FIRST] = "first",
+		[MERGE_UNION] = "union",
+		[MERGE_RACE] = "race",
+	};
+
+	return words[policy];
+}
+
+const char *merge_field_to_string(enum merge_field field)
+{
+	static const char *const words[MERGE_FIELDS] = {
+		[MERGE_SECURE] = "secure",
+		[MERGE_ZONE] = "zone",
+		[MERGE_WEIGHT] = "weight",
+		[MERGE_CONDITIONS] = "conditions",
+		[MERGE_ADMIN_STATE] = "admin_state",
+		[MERGE_METADATA] = "metadata",
+	};
+
+	return words[field];
+}
+
 static void service_done(struct service_config *service)
 {
 	config_table_done(config_service_rows, service);

@@ -47,15 +47,32 @@ struct source_config {
 /* One source of one service: under which name there, and which of its ports. */
 struct feed_config {
 	char *source;
-	char *name; /* the service's own when not given */
-	char *port; /* NULL */
+	char *name;       /* the service's own when not given */
+	char *port;       /* NULL */
+	unsigned decides; /* bits of enum merge_field: what its word goes before others' about */
 	const struct usher_node *place;
 };
 
 enum merge_policy {
 	MERGE_FIRST,
-	MERGE_UNION
+	MERGE_UNION,
+	MERGE_RACE
 };
+
+const char *merge_policy_to_string(enum merge_policy policy); /* "first", "union", "race" */
+
+/* What one source may decide of an endpoint that several show. */
+enum merge_field {
+	MERGE_SECURE,
+	MERGE_ZONE,
+	MERGE_WEIGHT,
+	MERGE_CONDITIONS,
+	MERGE_ADMIN_STATE,
+	MERGE_METADATA,
+	MERGE_FIELDS
+};
+
+const char *merge_field_to_string(enum merge_field field); /* "secure", "zone", ... */
 enum stale_policy {
 	STALE_SERVE,
 	STALE_FAIL

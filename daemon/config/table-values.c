@@ -151,10 +151,6 @@ int config_read_choice(const struct config_row *row, const struct usher_node *n,
 		*ret = (int) found;
 		return 0;
 	}
-	if (find_word(row->later, text) >= 0)
-		return place_error(reterr, n, -EINVAL,
-				"\"%s\" is not offered by this version; use \"%s\" or \"%s\"", text,
-				row->choices[0], row->choices[1]);
 	return place_unknown_word(reterr, n, "offered", row->choices);
 }
 

@@ -50,7 +50,6 @@ struct config_row {
 	const char *help;         /* one sentence, for the schema and the reference */
 	uint64_t min, max;
 	const char *const *choices; /* NULL-terminated */
-	const char *const *later;   /* words that a later version will know */
 	const struct config_row *table;
 	const struct config_form *form;
 	bool required;

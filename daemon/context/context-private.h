@@ -27,6 +27,7 @@ struct feed_state {
 				     offers are compared with */
 	uint64_t touched_usec;    /* when the disk last heard of it */
 	bool on_disk;
+	bool leads;                  /* the race, where the service is merged so */
 	uint64_t failing_since_usec; /* 0: it does not fail */
 };
 

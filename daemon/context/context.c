@@ -134,6 +134,33 @@ const struct feed *context_feed(const struct context *c, size_t i)
 	return &c->feeds[i].feed;
 }
 
+const char *context_field_source(const struct context *c, const struct snapshot *snapshot, size_t i,
+		enum merge_field field)
+{
+	const struct merged *m = &c->merged;
+	size_t k;
+
+	if (!m->origins || m->endpoints != snapshot->all)
+		return NULL;
+	k = m->origins[i][field];
+	return k == snapshot->entries[i].source || k >= c->feed_count
+			? NULL
+			: c->feeds[k].feed.config->source;
+}
+
+const char *context_shown_by(
+		const struct context *c, const struct snapshot *snapshot, size_t i, size_t feed)
+{
+	const struct feed *f = &c->feeds[feed].feed;
+
+	assert(feed < c->feed_count);
+	if (!f->observation ||
+			usher_endpoints_find(f->observation->endpoints,
+					usher_endpoints_id(snapshot->all, i)) < 0)
+		return NULL;
+	return f->config->source;
+}
+
 /* The snapshot may be older than the feeds, so that its index alone is not enough. */
 const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i)
 {
@@ -148,18 +175,26 @@ const char *context_source_of(const struct context *c, const struct snapshot *sn
 	return usher_endpoints_find(f->observation->endpoints, e.id) < 0 ? NULL : f->config->source;
 }
 
+static bool has_answered(const struct feed *f)
+{
+	return f->observation && !f->restored;
+}
+
 bool context_has_answer(const struct context *c)
 {
+	size_t answers = 0;
+
 	for (size_t i = 0; i < c->feed_count; i++) {
 		const struct feed *f = &c->feeds[i].feed;
 
-		if (!f->observation || f->restored)
-			return false;
-		if (c->config->merge == MERGE_FIRST &&
+		answers += has_answered(f);
+		if (has_answered(f) && c->config->merge != MERGE_UNION &&
 				usher_endpoints_count(f->observation->endpoints) > 0)
 			return true;
+		if (!has_answered(f) && c->config->merge != MERGE_RACE)
+			return false;
 	}
-	return true;
+	return answers == c->feed_count;
 }
 
 /* Whose endpoints the answer has, or would have: with `first`, of the one that was taken; while all

@@ -97,10 +97,17 @@ const struct feed *context_feed(const struct context *c, size_t i);
  * configuration; NULL: none of its feeds shows it, as after a reload to sources that have not
  * answered yet. */
 const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i);
+/* The name of the source that decided a field of endpoint i, where that is another; else NULL.
+ * Borrowed as above. */
+const char *context_field_source(const struct context *c, const struct snapshot *snapshot, size_t i,
+		enum merge_field field);
+/* The name of that feed's source if it shows endpoint i, under the same id; else NULL. */
+const char *context_shown_by(
+		const struct context *c, const struct snapshot *snapshot, size_t i, size_t feed);
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret);
 /* Whether the sources have answered as far as the merge asks for it, so that READY need not wait:
- * all of them, or for `first` those up to the first that is not empty. The disk's word is no
- * answer. */
+ * all of them, or for `first` those up to the first that is not empty, for `race` any that is not
+ * empty. The disk's word is no answer. */
 bool context_has_answer(const struct context *c);
 
 /* The health of its endpoints as it is observed, for details; those of the snapshot may be a moment

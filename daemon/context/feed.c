@@ -271,9 +271,9 @@ void feed_failed(struct context *c, struct feed_state *f, int code, const char *
 		f->failing_since_usec = now_usec ? now_usec : 1;
 		report_failing(f->origin, c, &f->feed, now_usec);
 	}
-	/* Another source may have waited for this one; and what is empty without this one's word is
-	 * no more than unknown, or now failed. */
-	if (!c->snapshot || c->snapshot->count == 0)
+	/* Another source may have waited for this one, or takes over from it; and what is empty
+	 * without this one's word is no more than unknown, or now failed. */
+	if (!c->snapshot || c->snapshot->count == 0 || f->leads)
 		(void) context_recompute_or_retry(c, now_usec);
 	if (context_note_freshness(c, now_usec))
 		directory_tell_renewed(c->directory, c);

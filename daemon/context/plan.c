@@ -293,9 +293,12 @@ static bool replace_feeds(struct context *c, struct feed_state *feeds, size_t co
 	bool differs = count != c->feed_count;
 
 	for (size_t i = 0; i < count; i++) {
-		if (!differs &&
-				strcmp(c->feeds[i].feed.config->source,
-						feeds[i].feed.config->source) != 0)
+		const struct feed_config *before = differs ? NULL : c->feeds[i].feed.config;
+		const struct feed_config *config = feeds[i].feed.config;
+
+		if (before &&
+				(strcmp(before->source, config->source) != 0 ||
+						before->decides != config->decides))
 			differs = true;
 	}
 	for (size_t i = 0; i < count; i++)

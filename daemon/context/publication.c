@@ -17,21 +17,59 @@
 
 /* ---- merge ---- */
 
-static int context_merge(struct context *c)
+/* Who leads the race now; true: another than before. */
+static bool choose_leader(struct context *c, uint64_t now_usec)
+{
+	struct racer racers[CONFIG_FEEDS_MAX];
+	size_t before = MERGE_NONE, leader;
+
+	for (size_t i = 0; i < c->feed_count; i++) {
+		const struct feed *f = &c->feeds[i].feed;
+
+		racers[i] = (struct racer){ .answered = f->observation,
+			.empty = f->observation &&
+					usher_endpoints_count(f->observation->endpoints) == 0,
+			.age_usec = feed_age(f, now_usec) };
+		racers[i].live = f->state == SOURCE_LIVE && !f->restored &&
+				racers[i].age_usec <= c->config->max_age_usec;
+		if (c->feeds[i].leads)
+			before = i;
+	}
+	leader = merge_race(racers, c->feed_count, before);
+	for (size_t i = 0; i < c->feed_count; i++)
+		c->feeds[i].leads = i == leader;
+	return leader != before;
+}
+
+static void fill_rules(const struct context *c, struct merge_rules *ret)
+{
+	*ret = (struct merge_rules){ .policy = c->config->merge, .leader = MERGE_NONE };
+	for (size_t i = 0; i < c->feed_count; i++) {
+		ret->decides[i] = c->feeds[i].feed.config->decides;
+		if (c->feeds[i].leads)
+			ret->leader = i;
+	}
+}
+
+static int context_merge(struct context *c, uint64_t now_usec)
 {
 	struct usher_endpoints *sets[CONFIG_FEEDS_MAX];
+	struct merge_rules rules;
 	struct merged merged;
 	int r;
 
+	assert(c->feed_count <= CONFIG_FEEDS_MAX);
+	if (c->config->merge == MERGE_RACE && choose_leader(c, now_usec))
+		c->merged_valid = false;
 	if (c->merged_valid)
 		return 0;
-	assert(c->feed_count <= CONFIG_FEEDS_MAX);
 	for (size_t i = 0; i < c->feed_count; i++) {
 		const struct observation *o = c->feeds[i].feed.observation;
 
 		sets[i] = o ? o->endpoints : NULL;
 	}
-	r = merge(c->config->merge, sets, c->feed_count, &merged);
+	fill_rules(c, &rules);
+	r = merge(&rules, sets, c->feed_count, &merged);
 	if (r < 0)
 		return r;
 	merged_done(&c->merged);
@@ -49,9 +87,12 @@ static bool every_feed_has_answered(const struct context *c)
 }
 
 /* Whether what has answered is all that the merge needs: with `union` every source, with `first`
- * each one before the one that is taken, unless it fails, for then the next one stands in. */
+ * each one before the one that is taken, unless it fails, for then the next one stands in, with
+ * `race` any that has endpoints. */
 static bool is_whole(const struct context *c)
 {
+	if (c->config->merge == MERGE_RACE)
+		return usher_endpoints_count(c->merged.endpoints) > 0;
 	for (size_t i = 0; i < c->feed_count; i++) {
 		const struct feed *f = &c->feeds[i].feed;
 
@@ -331,7 +372,7 @@ int context_recompute(struct context *c)
 	uint64_t now_usec = clock_boot_usec();
 	int r;
 
-	r = context_merge(c);
+	r = context_merge(c, now_usec);
 	if (r >= 0)
 		r = context_follow_health(c);
 	if (r < 0)

@@ -203,7 +203,7 @@ static void render_policy(struct text *text, const struct service_config *c)
 {
 	text_add_format(text,
 			"{\"merge\": \"%s\", \"max_age_ms\": %llu, \"on_stale\": \"%s\", \"removal_guard\": {\"share\": ",
-			c->merge == MERGE_UNION ? "union" : "first",
+			merge_policy_to_string(c->merge),
 			(unsigned long long) (c->max_age_usec / USEC_PER_MSEC),
 			c->on_stale == STALE_FAIL ? "fail" : "serve");
 	render_share(text, c->guard_share);

@@ -96,6 +96,47 @@ static void render_metadata(
 	text_add(text, "}", 1);
 }
 
+/* The fields that another source has decided. */
+static void render_origins(struct text *text, const struct context *context,
+		const struct snapshot *snapshot, uint32_t i)
+{
+	const char *comma = ", \"origins\": {", *first = comma;
+
+	for (int k = 0; k < MERGE_FIELDS; k++) {
+		enum merge_field field = (enum merge_field) k;
+		const char *source = context_field_source(context, snapshot, i, field);
+
+		if (!source)
+			continue;
+		render_comma(text, &comma);
+		text_add_json(text, merge_field_to_string(field));
+		text_add(text, ": ", 2);
+		text_add_json(text, source);
+	}
+	if (comma != first)
+		text_add(text, "}", 1);
+}
+
+/* Where several sources are asked: which of them show the endpoint. */
+static void render_shown_by(struct text *text, const struct context *context,
+		const struct snapshot *snapshot, uint32_t i)
+{
+	const char *comma = "";
+
+	if (context_feed_count(context) < 2)
+		return;
+	text_add_string(text, ", \"shown_by\": [");
+	for (size_t k = 0; k < context_feed_count(context); k++) {
+		const char *source = context_shown_by(context, snapshot, i, k);
+
+		if (!source)
+			continue;
+		render_comma(text, &comma);
+		text_add_json(text, source);
+	}
+	text_add(text, "]", 1);
+}
+
 /* Everything but the closing brace. */
 static void render_open(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i)
@@ -128,6 +169,7 @@ static void render_open(struct text *text, const struct context *context,
 	render_metadata(text, snapshot->all, i, e.metadata_count);
 	text_add_string(text, ", \"source\": ");
 	text_add_json(text, context_source_of(context, snapshot, i));
+	render_origins(text, context, snapshot, i);
 	if (e.weight_invalid)
 		text_add_string(text, ", \"weight_invalid\": true");
 	if (entry->conflict)
@@ -162,6 +204,7 @@ void render_endpoint_judged(struct text *text, struct context *context,
 
 	render_open(text, context, snapshot, i);
 	render_health_detail(text, context, snapshot, i, now_usec);
+	render_shown_by(text, context, snapshot, i);
 	text_add_string(text, ", \"chosen\": ");
 	render_bool(text, entry->chosen);
 	if (!entry->chosen) {

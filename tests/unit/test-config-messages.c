@@ -98,9 +98,14 @@ static void a_socket_path_must_fit_its_address(void **state)
 static void a_word_that_is_not_offered_is_named_with_what_is(void **state)
 {
 	(void) state;
-	assert_refused("defaults: {merge: race}\n",
+	assert_refused("sources: [{name: a, plugin: file}]\n"
+		       "services: {x: {sources: [{source: a, decides: [port]}]}}\n",
 			MAIN
-			":1:19: defaults.merge: \"race\" is not offered by this version; use \"first\" or \"union\"");
+			":2:48: services.x.sources[0].decides[0]: \"port\" is not offered; there are secure, zone, weight, conditions, admin_state and metadata");
+	assert_refused("sources: [{name: a, plugin: file}]\n"
+		       "services: {x: {sources: [{source: a, decides: [zone]}]}}\n",
+			MAIN
+			":2:26: services.x.sources[0]: \"decides\" says whose word counts where several sources show an endpoint, and merge: first takes all of it from one; write merge: union, or leave it out");
 	assert_refused("defaults: {merge: onion}\n",
 			MAIN
 			":1:19: defaults.merge: \"onion\" is not offered; did you mean \"union\"?");

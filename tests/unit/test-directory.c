@@ -303,6 +303,84 @@ static void a_union_joins_and_counts_conflicts(void **state)
 	assert_int_equal(context_snapshot(catalog(f))->weights[1], 1000);
 }
 
+static void who_answers_first_leads_a_race_for_as_long_as_it_is_live(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, HEAD "services: {catalog: {merge: race, freshness: {max_age: 30s}}}\n");
+	fake_fail("one", "catalog", -EIO, "fails fast");
+	assert_null(context_snapshot(catalog(f)));
+	fake_offer("two", "catalog", "b");
+	assert_string_equal(listed(f), "b");
+	assert_true(context_has_answer(catalog(f)));
+	fake_offer("one", "catalog", "a");
+	fake_confirm("one", "catalog");
+	assert_string_equal(listed(f), "b");
+	assert_int_equal(f->seen.published, 1);
+
+	fake_fail("two", "catalog", -EIO, "unreachable");
+	assert_string_equal(listed(f), "a");
+	assert_int_equal(state_of(f), SOURCE_LIVE);
+	fake_offer("two", "catalog", "b c");
+	assert_string_equal(listed(f), "a");
+	/* it says nothing any more */
+	wind(f, 20 * S);
+	fake_confirm("two", "catalog");
+	wind(f, 11 * S);
+	assert_string_equal(listed(f), "b c");
+	assert_int_equal(state_of(f), SOURCE_LIVE);
+}
+
+static void a_race_is_empty_only_when_all_are(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, HEAD "services: {catalog: {merge: race, removal_guard: {share: 100%}}}\n");
+	fake_offer("one", "catalog", "");
+	assert_null(context_snapshot(catalog(f)));
+	fake_offer("two", "catalog", "b");
+	assert_string_equal(listed(f), "b");
+	fake_offer("one", "catalog", "a");
+	fake_offer("two", "catalog", "");
+	assert_string_equal(listed(f), "a");
+	fake_offer("one", "catalog", "");
+	assert_string_equal(listed(f), "");
+	assert_pick(f, PICK_EMPTY, NULL);
+}
+
+static void a_race_goes_on_with_its_leader_after_a_reload(void **state)
+{
+	struct fixture *f = *state;
+
+	configure(f, HEAD "services: {catalog: {merge: race}}\n");
+	fake_offer("two", "catalog", "b");
+	fake_offer("one", "catalog", "a");
+	configure(f, HEAD "services: {catalog: {merge: race, startup_timeout: 1s}}\n");
+	assert_string_equal(listed(f), "b");
+}
+
+static void which_source_decided_a_field_is_known(void **state)
+{
+	struct fixture *f = *state;
+	const struct snapshot *s;
+
+	configure(f,
+			HEAD
+			"services: {catalog: {merge: union, sources: [one, {source: two, decides: [weight]}]}}\n");
+	fake_offer("one", "catalog", "a b");
+	fake_offer("two", "catalog", "b*5 c");
+	s = context_snapshot(catalog(f));
+	assert_int_equal(s->weights[1], 5000);
+	assert_int_equal(s->conflict_count, 0);
+	assert_string_equal(context_source_of(catalog(f), s, 1), "one");
+	assert_string_equal(context_field_source(catalog(f), s, 1, MERGE_WEIGHT), "two");
+	assert_null(context_field_source(catalog(f), s, 1, MERGE_ZONE));
+	assert_null(context_field_source(catalog(f), s, 2, MERGE_WEIGHT));
+	assert_string_equal(context_shown_by(catalog(f), s, 1, 0), "one");
+	assert_string_equal(context_shown_by(catalog(f), s, 1, 1), "two");
+	assert_null(context_shown_by(catalog(f), s, 2, 0));
+}
+
 /* Promise P2: failure is never emptiness. */
 static void a_failing_source_keeps_what_it_said(void **state)
 {
@@ -1483,6 +1561,10 @@ int main(void)
 		TEST(the_first_source_that_is_not_empty_is_taken),
 		TEST(a_part_of_the_sources_passes_for_the_whole_only_when_time_is_used_up),
 		TEST(a_union_joins_and_counts_conflicts),
+		TEST(who_answers_first_leads_a_race_for_as_long_as_it_is_live),
+		TEST(a_race_is_empty_only_when_all_are),
+		TEST(a_race_goes_on_with_its_leader_after_a_reload),
+		TEST(which_source_decided_a_field_is_known),
 		TEST(a_failing_source_keeps_what_it_said),
 		TEST(an_answer_ages_and_everybody_hears_when_it_is_stale),
 		TEST(the_same_answer_again_is_no_new_revision),
