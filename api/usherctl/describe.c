@@ -296,9 +296,31 @@ static int find_named(struct ctl *ctl, const struct kind *kind, const char *name
 	return ctl_fail(EXIT_NOT_FOUND, "there is no %s \"%s\"", kind->singular, name);
 }
 
+/* " (2 live, 1 failed)"; empty: there are none. */
+static const char *services_by_state(const json_t *source, char *ret, size_t size)
+{
+	json_t *services = json_object_get(source, "services");
+	const char *state, *comma = " (";
+	const json_t *count;
+	size_t used = 0;
+
+	ret[0] = '\0';
+	json_object_foreach(services, state, count) {
+		if (json_integer_value(count) == 0 || used >= size)
+			continue;
+		used += (size_t) snprintf(ret + used, size - used, "%s%" JSON_INTEGER_FORMAT " %s",
+				comma, json_integer_value(count), state);
+		comma = ", ";
+	}
+	if (used > 0 && used < size)
+		(void) snprintf(ret + used, size - used, ")");
+	return ret;
+}
+
 static void describe_source(const struct ctl *ctl, const json_t *source)
 {
-	char age[HUMAN_TEXT_MAX];
+	const char *remedy = json_string_value(json_object_get(source, "remedy"));
+	char age[HUMAN_TEXT_MAX], states[128];
 
 	section_field(0, "Source", "%s", field_text(source, "name"));
 	section_field(0, "Plugin", "%s", field_text(source, "plugin"));
@@ -307,10 +329,13 @@ static void describe_source(const struct ctl *ctl, const json_t *source)
 	section_field(0, "Last contact", "%s",
 			human_age(field_msec(source, "last_contact_ms"), age));
 	section_field(0, "Last change", "%s", human_age(field_msec(source, "last_change_ms"), age));
-	section_field(0, "Wanted", "%" PRIu64 " services", field_number(source, "wanted"));
+	section_field(0, "Wanted", "%" PRIu64 " services%s", field_number(source, "wanted"),
+			services_by_state(source, states, sizeof(states)));
 	section_field(0, "Known", "%" PRIu64 " services", field_number(source, "known"));
 	section_field(0, "Restarts", "%" PRIu64, field_number(source, "restarts"));
 	section_field(0, "Error", "%s", field_text(source, "error"));
+	if (remedy)
+		section_field(0, "What to do", "%s", remedy);
 }
 
 static const struct column option_columns[] = { { "OPTION" }, { "TYPE" }, { "REQUIRED" },

@@ -45,6 +45,8 @@ static const struct column source_columns[] = { { "SOURCE" }, { "PLUGIN" }, { "S
 
 static void table_add_source(struct table *table, const json_t *source)
 {
+	const char *error = json_string_value(json_object_get(source, "error"));
+	const char *remedy = json_string_value(json_object_get(source, "remedy"));
 	char age[HUMAN_TEXT_MAX];
 
 	table_row(table);
@@ -58,7 +60,7 @@ static void table_add_source(struct table *table, const json_t *source)
 	table_cell(table, 6, "%" PRIu64, field_number(source, "known"));
 	table_cell(table, 7, "%" PRIu64, field_number(source, "restarts"));
 	table_cell(table, 8, "%s", json_is_true(json_object_get(source, "running")) ? "yes" : "no");
-	table_cell(table, 9, "%s", field_text(source, "error"));
+	table_cell(table, 9, "%s", error ? error : remedy ? remedy : "-");
 }
 
 static const struct column consumer_columns[] = { { "CONSUMER" }, { "PID", .right = true },

@@ -67,6 +67,15 @@ size_t directory_count(const struct directory *d);
 struct context *directory_at(const struct directory *d, size_t i); /* in the order of names */
 size_t directory_source_count(const struct directory *d);
 struct source *directory_source_at(const struct directory *d, size_t i);
+/* A source as a whole, with what its services know of it. It is stale when none of them has an
+ * answer of it that is live, though some have one, and it does not fail. */
+struct source_view {
+	struct source_status status;          /* state: with that */
+	unsigned services[SOURCE_DENIED + 1]; /* how many there are in each state */
+};
+/* Borrowed until the loop turns. */
+void directory_view_source(
+		const struct directory *d, const struct source *source, struct source_view *ret);
 struct plugins *directory_plugins(struct directory *d);
 /* What the node's one prober does, for all services. */
 void directory_prober_stats(const struct directory *d, struct prober_stats *ret);

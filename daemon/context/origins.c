@@ -85,6 +85,31 @@ static const struct source_events source_events = {
 	.drain = on_drain,
 };
 
+/* ---- what is known of a source ---- */
+
+static void count_services(
+		const struct directory *d, const struct source *source, struct source_view *ret)
+{
+	for (size_t i = 0; i < d->count; i++) {
+		const struct context *c = d->contexts[i];
+
+		for (size_t k = 0; k < c->feed_count; k++)
+			if (c->feeds[k].feed.source == source)
+				ret->services[c->feeds[k].feed.state]++;
+	}
+}
+
+void directory_view_source(
+		const struct directory *d, const struct source *source, struct source_view *ret)
+{
+	*ret = (struct source_view){};
+	source_get_status(source, &ret->status);
+	count_services(d, source, ret);
+	if (ret->status.state == SOURCE_LIVE && ret->services[SOURCE_LIVE] == 0 &&
+			ret->services[SOURCE_STALE] > 0)
+		ret->status.state = SOURCE_STALE;
+}
+
 /* ---- start and stop ---- */
 
 void origin_start(struct directory *d, struct origin *o, uint64_t now_usec)

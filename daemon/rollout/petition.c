@@ -225,7 +225,7 @@ static struct drain_request request_of(const struct petition *p, const char *by)
 
 static void start_drain(struct petition *p, uint64_t now_usec)
 {
-	char by[PETITION_TEXT_MAX];
+	char by[PETITION_TEXT_MAX] = "";
 	const struct drain_record *record = NULL;
 	struct drain_request request = request_of(p, by);
 	struct usher_error err = {};
@@ -259,7 +259,7 @@ static void ask(struct petition *p, uint64_t now_usec)
 static int undo(struct petition *p, struct operation *own, struct usher_error *reterr)
 {
 	const struct drain_record *record;
-	char by[PETITION_TEXT_MAX];
+	char by[PETITION_TEXT_MAX] = "";
 	struct drain_request request = request_of(p, by);
 
 	switch (own->record.state) {

@@ -13,11 +13,48 @@ static void render_ago(struct text *text, uint64_t then_usec, uint64_t now_usec)
 	render_age(text, then_usec ? now_usec - then_usec : USEC_FOREVER);
 }
 
-static void render_source(struct text *text, const struct source *source, uint64_t now_usec)
+/* What somebody can do about it; NULL: nothing is to be done. */
+static const char *remedy_of(const struct source_status *status)
 {
-	struct source_status status = {};
+	switch (status->state) {
+	case SOURCE_UNKNOWN:
+		if (status->wanted == 0)
+			return "no service is looked up in it yet: name it in a service's sources, or ask for a service";
+		return "wait for its first answer or its first error; if neither comes, see whether its registry takes connections from here";
+	case SOURCE_STALE:
+		return "it proves nothing any more though nothing fails: see whether its registry is well, or raise freshness.max_age above its interval";
+	case SOURCE_FAILED:
+		return "see the error, and whether the registry is up and can be reached from here; it is tried again by itself, and what it said last stays and ages";
+	case SOURCE_DENIED:
+		return "the registry refuses usherd: give the source's credentials the right to read there, or the source other ones; it is tried again by itself";
+	case SOURCE_LIVE:
+		return status->running ? NULL
+				       : "its plug-in has ended and is run again: see the log";
+	}
+	return NULL;
+}
 
-	source_get_status(source, &status);
+static void render_service_counts(struct text *text, const struct source_view *view)
+{
+	const char *comma = "";
+
+	text_add_string(text, ", \"services\": {");
+	for (int i = 0; i <= SOURCE_DENIED; i++) {
+		render_comma(text, &comma);
+		text_add_json(text, source_state_to_string((enum source_state) i));
+		text_add_format(text, ": %u", view->services[i]);
+	}
+	text_add(text, "}", 1);
+}
+
+static void render_source(struct text *text, const struct directory *directory,
+		const struct source *source, uint64_t now_usec)
+{
+	struct source_view view;
+	struct source_status status;
+
+	directory_view_source(directory, source, &view);
+	status = view.status;
 	text_add_string(text, "{\"name\": ");
 	text_add_json(text, source_name(source));
 	text_add_string(text, ", \"plugin\": ");
@@ -37,6 +74,9 @@ static void render_source(struct text *text, const struct source *source, uint64
 	render_bool(text, status.running);
 	text_add_string(text, ", \"error\": ");
 	render_unclean(text, status.error);
+	text_add_string(text, ", \"remedy\": ");
+	text_add_json(text, remedy_of(&status));
+	render_service_counts(text, &view);
 	text_add(text, "}", 1);
 }
 
@@ -51,7 +91,7 @@ int api_sources(struct request *q)
 	text_add_string(&text, "{\"sources\": [");
 	for (size_t i = 0; i < directory_source_count(directory); i++) {
 		render_comma(&text, &comma);
-		render_source(&text, directory_source_at(directory, i), q->now_usec);
+		render_source(&text, directory, directory_source_at(directory, i), q->now_usec);
 	}
 	text_add_string(&text, "]}\n");
 	return respond_json(q, MHD_HTTP_OK, &text);

@@ -39,10 +39,10 @@ static size_t count_live_sources(const struct server *s)
 	size_t live = 0;
 
 	for (size_t i = 0; i < directory_source_count(s->directory); i++) {
-		struct source_status status = {};
+		struct source_view view;
 
-		source_get_status(directory_source_at(s->directory, i), &status);
-		live += status.state == SOURCE_LIVE;
+		directory_view_source(s->directory, directory_source_at(s->directory, i), &view);
+		live += view.status.state == SOURCE_LIVE;
 	}
 	return live;
 }

@@ -67,10 +67,10 @@ static void add_sources(struct text *text, const struct server *s)
 	uint64_t counts[SOURCE_STATES] = {};
 
 	for (size_t i = 0; i < directory_source_count(s->directory); i++) {
-		struct source_status status = {};
+		struct source_view view;
 
-		source_get_status(directory_source_at(s->directory, i), &status);
-		counts[status.state]++;
+		directory_view_source(s->directory, directory_source_at(s->directory, i), &view);
+		counts[view.status.state]++;
 	}
 	metric_head(text, "usher_sources", "gauge", "Sources, by state.");
 	add_states(text, "usher_sources", counts);

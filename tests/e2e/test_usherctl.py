@@ -294,7 +294,7 @@ def test_describe_plugin_prints_the_table_of_options(ctl):
 
 
 def test_describe_source_and_drain(ctl):
-    assert re.search(r"^Wanted: +3 services$", ctl("describe", "source", "files").stdout, re.M)
+    assert re.search(r"^Wanted: +3 services \(3 live\)$", ctl("describe", "source", "files").stdout, re.M)
     done = shop.record("done", [shop.step("deregister", "proven", shop.ECHO), shop.step("propagation", "assumed", shop.READ, shop.CACHES)])
     ctl.daemon.on("GET", f"/v1/drains/{DRAIN}", done)
     text = ctl("describe", "drain", DRAIN).stdout

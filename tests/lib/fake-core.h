@@ -203,6 +203,14 @@ struct source *directory_source_at(const struct directory *d, size_t i)
 	return NULL;
 }
 
+void directory_view_source(
+		const struct directory *d, const struct source *source, struct source_view *ret)
+{
+	(void) d;
+	(void) source;
+	*ret = (struct source_view){};
+}
+
 static struct plugins *fake_plugins;
 
 struct plugins *directory_plugins(struct directory *d)
@@ -282,6 +290,26 @@ const struct feed *context_feed(const struct context *c, size_t i)
 const char *context_source_of(const struct context *c, const struct snapshot *snapshot, size_t i)
 {
 	return snapshot->entries[i].source == 0 ? c->feed.config->source : NULL;
+}
+
+const char *context_field_source(const struct context *c, const struct snapshot *snapshot, size_t i,
+		enum merge_field field)
+{
+	(void) c;
+	(void) snapshot;
+	(void) i;
+	(void) field;
+	return NULL;
+}
+
+const char *context_shown_by(
+		const struct context *c, const struct snapshot *snapshot, size_t i, size_t feed)
+{
+	(void) c;
+	(void) snapshot;
+	(void) i;
+	(void) feed;
+	return NULL;
 }
 
 void context_freshness(const struct context *c, uint64_t now_usec, struct freshness *ret)

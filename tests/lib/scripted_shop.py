@@ -45,7 +45,7 @@ DESCRIBED = summary(
     chain=[{"stage": "ready", "shared": True, "on_empty": "pass"}, {"stage": "hint", "shared": False, "on_empty": "fail"}],
     select="round_robin",
 )
-SOURCES = [{"name": "files", "plugin": "file", "state": "live", "last_contact_ms": 900, "last_change_ms": 720000, "wanted": 3, "known": 5, "restarts": 0, "running": True, "error": None}]
+SOURCES = [{"name": "files", "plugin": "file", "state": "live", "last_contact_ms": 900, "last_change_ms": 720000, "wanted": 3, "known": 5, "restarts": 0, "running": True, "error": None, "remedy": None, "services": {"unknown": 0, "live": 3, "stale": 0, "failed": 0, "denied": 0}}]
 CONSUMERS = [
     {"id": 7, "name": "shop", "pid": 4711, "uid": 1000, "program": "shopd", "door": "consumer", "connected_ms": 125000,
      "services": [{"service": "catalog", "watching": True, "sent": 118, "read": 118, "acked": 117, "behind": True}]},
