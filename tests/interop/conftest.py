@@ -1,6 +1,6 @@
 """Real registries, the real usherd: what the end-to-end tests have, and a report of what each suite has seen.
 
-A suite is test_NAME.py, and nothing else has to know of it. It says which server it runs (SERVER), and which Debian packages
+A suite is test_NAME.py, and nothing else has to know of it. That of a registry says which server it runs (SERVER); each says which Debian packages
 that needs on the machine, in a line that ./dev reads:
 
     # Needs from Debian: default-jre-headless
@@ -47,15 +47,17 @@ def report(request):
 
 def pytest_collection_modifyitems(config, items):
     for item in items:
-        config.stash[REPORTS].setdefault(suite_of(item.path), Report(suite_of(item.path), item.module.SERVER))
+        if hasattr(item.module, "SERVER"):
+            config.stash[REPORTS].setdefault(suite_of(item.path), Report(suite_of(item.path), item.module.SERVER))
 
 
 def pytest_terminal_summary(terminalreporter, config):
     reports = config.stash[REPORTS]
     for outcome, stats in terminalreporter.stats.items():
         for one in stats:
-            if outcome in ("passed", "failed", "error") and (one.when == "call" or outcome != "passed"):
-                reports[suite_of(one.nodeid.split("::")[0])].count(outcome)
+            suite = suite_of(getattr(one, "nodeid", "").split("::")[0])
+            if suite in reports and outcome in ("passed", "failed", "error") and (one.when == "call" or outcome != "passed"):
+                reports[suite].count(outcome)
     folder = SOURCE / "build" / "interop"
     folder.mkdir(parents=True, exist_ok=True)
     terminalreporter.write_sep("-", "registries, as in docs/registries.md")

@@ -70,11 +70,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- toJson $mine -}}
 {{- end -}}
 
-{{- /* What such a source may do. */ -}}
-{{- define "usher.rules" -}}
+{{- /* To follow endpoints. */ -}}
+{{- define "usher.rulesOfSlices" -}}
 - apiGroups: [discovery.k8s.io]
   resources: [endpointslices]
   verbs: [list, watch]
+{{- end -}}
+
+{{- /* To follow the node's pods, set their readiness gate, and tell how their drains go. */ -}}
+{{- define "usher.rulesOfPods" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
 {{- end -}}
 
 {{- define "usher.config" -}}
