@@ -12,8 +12,9 @@ import tempfile
 import time
 
 import pytest
+import yaml
 
-from usher import BUILD, SOURCE, free_port
+from usher import BUILD, PLUGINS, SOURCE, USHERD, as_yaml, free_port
 
 PAGE = SOURCE / "docs" / "first-drain.md"
 # What the page has, and the test puts another for.
@@ -164,10 +165,16 @@ def test_the_first_drain_goes_as_its_page_says(home):
 
 # ---- what pages point at ----
 
-PAGES = sorted([SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *(SOURCE / "docs").glob("*.md")])
+DISCOVERY = sorted((SOURCE / "plugins" / "discovery").glob("*/README.md"))
+PAGES = sorted([SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", SOURCE / "charts" / "usher" / "README.md",
+                *(SOURCE / "docs").glob("*.md"), *DISCOVERY])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def name_of(page):
+    return f"{page.parent.name}-{page.name}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_what_a_page_links_to_is_there(page):
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         assert re.match(r"https?://", target) or (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -180,3 +187,18 @@ def test_the_map_of_the_architecture_names_files_that_are_there():
     for name in named:
         pattern = re.sub(r"\b[A-Z]{2,}\b", "*", name)  # format-NAME.c: one of a kind
         assert any(SOURCE.glob(pattern)), f"{name} is not there"
+
+
+# ---- what discovery plug-ins show ----
+
+
+@pytest.mark.parametrize("page", DISCOVERY, ids=name_of)
+def test_a_configuration_that_a_discovery_plug_in_shows_is_one_that_usherd_takes(page, tmp_path):
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.S)
+             if re.search(r"^sources:", block, re.M)]
+    assert shown, f"{page} shows none"
+    for config in shown:
+        path = tmp_path / "usher.yaml"
+        path.write_text(as_yaml({**config, "plugin_dirs": [str(PLUGINS)]}))
+        done = subprocess.run([USHERD, "--check", path], capture_output=True, text=True)
+        assert done.returncode == 0, f"{config}: {done.stderr}"
