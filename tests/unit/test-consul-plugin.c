@@ -729,6 +729,7 @@ static void test_an_endpoint_is_registered_with_a_check_that_passes(void **state
 	(void) state;
 	set_up_calls(&b, &k);
 	add(&b);
+	assert_int_equal(usher_plugin.registration->renew_after_usec(&b.consul), 5000000);
 	assert_string_equal(
 			k.lines[0], "PUT /v1/agent/service/register?replace-existing-checks=true");
 	assert_string_equal(k.bodies[0],
@@ -821,7 +822,11 @@ static void test_what_others_have_registered_is_never_described_anew(void **stat
 			"usher%3A%20draining");
 	add(&b);
 	assert_string_equal(k.lines[1], "PUT /v1/agent/service/maintenance/web-1?enable=false");
+	/* Nor kept alive: it is looked whether it is there. */
+	assert_ok(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL));
 	assert_int_equal(atomic_load(&k.count), 2);
+	k.described = NULL;
+	assert_errno(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL), ENOENT);
 	tear_down(&b);
 }
 

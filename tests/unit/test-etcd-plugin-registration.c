@@ -431,6 +431,57 @@ static void test_a_key_of_the_instance_itself_comes_back_as_it_was(void **state)
 	tear_down(&b);
 }
 
+/* As the host keeps it: what discovery has read of the key, with its lease. */
+static int add_as_read(struct bench *b, const char *lease)
+{
+	const struct usher_label labels[] = { { ETCD_LABEL_LEASE, lease } };
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+
+	e.id = "a";
+	e.address = "10.0.0.5";
+	e.port = 8080;
+	e.metadata = labels;
+	e.metadata_count = 1;
+	return etcd_registration_add(&b->etcd, &b->service, &e, NULL);
+}
+
+static void test_a_restarted_usherd_puts_a_key_back_under_the_lease_that_its_endpoint_tells(
+		void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	change(&b, register_itself);
+	assert_ok(etcd_registration_remove(&b.etcd, &b.service, "a", NULL));
+	restart(&b);
+	assert_ok(add_as_read(&b, "55"));
+	assert_value(&b, PLAIN);
+	assert_int_equal(b.played.lease, 55);
+	assert_int_equal(b.played.grants, 0);
+	/* A key without a lease stays one. */
+	assert_ok(add_as_read(&b, "0"));
+	assert_int_equal(b.played.lease, 0);
+	/* And a lease that has run out meanwhile is replaced by one of ours. */
+	change(&b, expire);
+	assert_ok(add_as_read(&b, "55"));
+	assert_value(&b, PLAIN);
+	assert_int_equal(b.played.lease, 71);
+	tear_down(&b);
+}
+
+static void test_a_renewal_is_due_after_a_third_of_what_etcd_grants(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	assert_int_equal(etcd_registration_renew_after_usec(&b.etcd), 0);
+	assert_ok(add(&b, 1));
+	assert_int_equal(etcd_registration_renew_after_usec(&b.etcd), 10000000);
+	tear_down(&b);
+}
+
 static void test_a_key_whose_instance_has_ended_comes_back_as_ours(void **state)
 {
 	struct bench b;
@@ -471,6 +522,9 @@ int main(void)
 		cmocka_unit_test(test_taking_out_ends_the_lease_and_twice_is_once),
 		cmocka_unit_test(test_a_key_of_the_instance_itself_comes_back_as_it_was),
 		cmocka_unit_test(test_a_key_whose_instance_has_ended_comes_back_as_ours),
+		cmocka_unit_test(
+				test_a_restarted_usherd_puts_a_key_back_under_the_lease_that_its_endpoint_tells),
+		cmocka_unit_test(test_a_renewal_is_due_after_a_third_of_what_etcd_grants),
 		cmocka_unit_test(test_an_id_that_makes_no_key_is_refused),
 	};
 

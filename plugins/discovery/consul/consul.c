@@ -382,6 +382,7 @@ static const struct usher_registration consul_registration = {
 	.renew = registration_renew,
 	.set_state = registration_set_state,
 	.remove = registration_remove,
+	.renew_after_usec = registration_renew_after_usec,
 };
 
 USHER_PLUGIN(.name = "consul", .summary = "Endpoints from HashiCorp Consul, and registration in it",

@@ -24,6 +24,7 @@ struct consul {
 	/* Of the registration's thread alone. */
 	struct usher_http *agent;
 	struct registered *registered;
+	size_t registered_count;
 };
 
 int consul_open(const struct consul *c, struct usher_source *source, struct usher_http **ret,
@@ -37,4 +38,5 @@ int registration_set_state(void *instance, const struct usher_wanted *service, c
 		enum usher_admin_state state, struct usher_error *reterr);
 int registration_remove(void *instance, const struct usher_wanted *service, const char *id,
 		struct usher_error *reterr);
+uint64_t registration_renew_after_usec(const void *instance);
 void registration_done(struct consul *c);

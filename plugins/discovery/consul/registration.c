@@ -22,6 +22,7 @@
 #define OWNER       "usher"
 /* An agent whose servers are away says yes after 7 s, and tells them later. */
 #define CALL_TIMEOUT_USEC (12 * USEC_PER_SEC)
+#define REGISTRATIONS_MAX 4096
 
 struct registered {
 	char *service, *id, *body; /* as it was registered last */
@@ -335,7 +336,11 @@ int registration_add(void *instance, const struct usher_wanted *service,
 	/* A drain outlives that its endpoint is described anew. */
 	if (*at && new->state == USHER_ADMIN_READY)
 		new->state = (*at)->state;
-	r = register_again(c, new, reterr);
+	if (!*at && c->registered_count == REGISTRATIONS_MAX)
+		r = usher_error_set(reterr, -E2BIG, "there are %d registrations already",
+				REGISTRATIONS_MAX);
+	else
+		r = register_again(c, new, reterr);
 	if (r < 0) {
 		(void) registered_free(new);
 		return r;
@@ -343,9 +348,27 @@ int registration_add(void *instance, const struct usher_wanted *service,
 	if (*at) {
 		new->next = (*at)->next;
 		(void) registered_free(*at);
+	} else {
+		c->registered_count++;
 	}
 	*at = new;
 	return 0;
+}
+
+/* What others have registered they keep alive themselves, as long as it is there. */
+static int renew_unknown(struct consul *c, const struct usher_wanted *service, const char *id,
+		struct usher_error *reterr)
+{
+	autofree char *local = NULL;
+	int r = local_id(c, id, &local, reterr);
+
+	if (r == 0)
+		r = find_owner(c, local, reterr);
+	if (r < 0 || r == OWNER_OTHERS)
+		return r < 0 ? r : 0;
+	return usher_error_set(reterr, -ENOENT,
+			"%s of %s has not been registered since usherd started; register it again",
+			id, service->service);
 }
 
 int registration_renew(void *instance, const struct usher_wanted *service, const char *id,
@@ -360,10 +383,7 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 	int r;
 
 	if (!known)
-		return usher_error_set(reterr, -ENOENT,
-				"%s of %s has not been registered since usherd started; register it "
-				"again",
-				id, service->service);
+		return renew_unknown(c, service, id, reterr);
 	(void) snprintf(name, sizeof(name), CHECK_PREFIX "%s", id);
 	start_call(c, &q, "/v1/agent/check/update/", name);
 	r = put(c, &q, known->passing ? "{\"Status\":\"passing\"}" : "{\"Status\":\"critical\"}",
@@ -478,6 +498,14 @@ int registration_remove(void *instance, const struct usher_wanted *service, cons
 	if (r < 0)
 		return r;
 	*at = known->next;
+	c->registered_count--;
 	(void) registered_free(known);
 	return 0;
+}
+
+uint64_t registration_renew_after_usec(const void *instance)
+{
+	const struct consul *c = instance;
+
+	return c->ttl_usec / 3;
 }

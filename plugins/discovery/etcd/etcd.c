@@ -85,6 +85,7 @@ static const struct usher_registration etcd_registration = {
 	.renew = etcd_registration_renew,
 	.set_state = etcd_registration_set_state,
 	.remove = etcd_registration_remove,
+	.renew_after_usec = etcd_registration_renew_after_usec,
 };
 
 USHER_PLUGIN(.name = "etcd", .summary = "Endpoints from etcd, and registration under leases",

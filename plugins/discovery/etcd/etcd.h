@@ -33,3 +33,4 @@ int etcd_registration_set_state(void *instance, const struct usher_wanted *servi
 		enum usher_admin_state state, struct usher_error *reterr);
 int etcd_registration_remove(void *instance, const struct usher_wanted *service, const char *id,
 		struct usher_error *reterr);
+uint64_t etcd_registration_renew_after_usec(const void *instance);

@@ -9,7 +9,8 @@
  *
  * A drain takes out keys that instances have put themselves, too. Their values and leases are
  * remembered, and a restore puts them back as they were: the instance keeps its lease alive all the
- * while, and its value may say more than usher reads. */
+ * while, and its value may say more than usher reads. The lease is in the endpoint's metadata, too,
+ * which the host keeps, so that the key comes back under it after a restart. */
 
 #include <assert.h>
 #include <errno.h>
@@ -21,7 +22,8 @@
 #include "session.h"
 
 #define REGISTRATIONS_MAX 4096
-#define TRIES_MAX         5 /* when somebody else changes the key at the same time */
+#define TTL_MAX_S         86400 /* longer than anybody waits for a renewal */
+#define TRIES_MAX         5     /* when somebody else changes the key at the same time */
 
 struct registration {
 	struct registration *next;
@@ -33,6 +35,7 @@ struct registration {
 
 struct etcd_registrations {
 	struct etcd_session session;
+	uint64_t ttl_usec; /* that etcd has granted last */
 	struct registration *list;
 	size_t count;
 };
@@ -202,8 +205,20 @@ static int put(struct etcd_session *s, const char *key, const char *value, int64
 	return 0;
 }
 
-static int grant(struct etcd_session *s, int64_t *ret, struct usher_error *reterr)
+/* How long a lease lives, as an answer says: what was asked for is a wish. */
+static bool note_ttl(struct etcd_registrations *all, const json_t *answer)
 {
+	int64_t ttl_s = etcd_integer(json_object_get(answer, "TTL"));
+
+	if (ttl_s <= 0)
+		return false;
+	all->ttl_usec = (uint64_t) (ttl_s < TTL_MAX_S ? ttl_s : TTL_MAX_S) * 1000000;
+	return true;
+}
+
+static int grant(struct etcd_registrations *all, int64_t *ret, struct usher_error *reterr)
+{
+	struct etcd_session *s = &all->session;
 	uint64_t ttl_s = (s->etcd->ttl_usec + 999999) / 1000000;
 	autojson json_t *answer = NULL;
 	int64_t lease;
@@ -212,14 +227,15 @@ static int grant(struct etcd_session *s, int64_t *ret, struct usher_error *reter
 	if (r < 0)
 		return r;
 	lease = etcd_integer(json_object_get(answer, "ID"));
-	if (lease == 0)
-		return usher_error_set(reterr, -EBADMSG, "etcd granted a lease without a number");
+	if (lease == 0 || !note_ttl(all, answer))
+		return usher_error_set(reterr, -EBADMSG,
+				"etcd granted a lease without a number or a time to live");
 	*ret = lease;
 	return 0;
 }
 
 /* 1: it lives; 0: there is no such lease any more. */
-static int keep_alive(struct etcd_session *s, int64_t lease, struct usher_error *reterr)
+static int keep_alive(struct etcd_registrations *all, int64_t lease, struct usher_error *reterr)
 {
 	autojson json_t *answer = NULL;
 	struct usher_error why = { 0 };
@@ -228,7 +244,8 @@ static int keep_alive(struct etcd_session *s, int64_t lease, struct usher_error 
 
 	if (lease == 0)
 		return 0;
-	r = etcd_session_do(s, "/v3/lease/keepalive", etcd_lease_request(lease), &answer, &why);
+	r = etcd_session_do(&all->session, "/v3/lease/keepalive", etcd_lease_request(lease),
+			&answer, &why);
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
@@ -236,7 +253,7 @@ static int keep_alive(struct etcd_session *s, int64_t lease, struct usher_error 
 	result = json_object_get(answer, "result");
 	if (etcd_integer(json_object_get(result, "ID")) != lease)
 		return usher_error_set(reterr, -EBADMSG, "etcd speaks of another lease");
-	return etcd_integer(json_object_get(result, "TTL")) > 0;
+	return note_ttl(all, result); /* without one it is gone */
 }
 
 static int revoke_lease(struct etcd_session *s, int64_t lease, struct usher_error *reterr)
@@ -251,14 +268,16 @@ static int revoke_lease(struct etcd_session *s, int64_t lease, struct usher_erro
 }
 
 /* Put it under a new lease. */
-static int register_anew(struct etcd_session *s, struct registration *r, struct usher_error *reterr)
+static int register_anew(
+		struct etcd_registrations *all, struct registration *r, struct usher_error *reterr)
 {
+	struct etcd_session *s = &all->session;
 	int64_t lease = 0;
 	int code;
 
 	r->lease = ETCD_NO_LEASE;
 	r->is_others = false;
-	code = grant(s, &lease, reterr);
+	code = grant(all, &lease, reterr);
 	if (code < 0)
 		return code;
 	code = put(s, r->key, r->value, lease, 0, reterr);
@@ -312,6 +331,26 @@ static int put_back(struct etcd_registrations *all, const struct registration *r
 	return code < 0 ? code : 1;
 }
 
+/* The same for a key that an earlier run of usherd has taken out, of which is known only what was
+ * read of it: its endpoint says which lease it was under. */
+static int put_back_unknown(const struct etcd *e, const char *key,
+		const struct usher_endpoint *endpoint, struct usher_error *reterr)
+{
+	int64_t lease = etcd_value_lease(endpoint);
+	autofree char *value = NULL;
+	int code;
+
+	if (lease < 0)
+		return 0;
+	value = etcd_value_write((enum etcd_format) e->format, endpoint);
+	if (!value)
+		return out_of_memory(reterr);
+	code = put(&e->registrations->session, key, value, lease, 0, reterr);
+	if (code == -ENOENT)
+		return 0;
+	return code < 0 ? code : 1;
+}
+
 /* Under the lease that we have for it, else under a new one. */
 static int put_ours(struct etcd *e, const char *key, const struct usher_endpoint *endpoint,
 		int64_t lease, struct usher_error *reterr)
@@ -322,12 +361,12 @@ static int put_ours(struct etcd *e, const char *key, const struct usher_endpoint
 			reterr);
 
 	if (code == 0)
-		code = keep_alive(&e->registrations->session, lease, reterr);
+		code = keep_alive(e->registrations, lease, reterr);
 	if (code < 0)
 		return code;
 	assert(r);
 	if (code == 0)
-		return register_anew(&e->registrations->session, r, reterr);
+		return register_anew(e->registrations, r, reterr);
 	return put(&e->registrations->session, key, r->value, lease, 0, reterr);
 }
 
@@ -346,7 +385,9 @@ int etcd_registration_add(void *instance, const struct usher_wanted *service,
 		return r;
 	assert(key);
 	known = find(e->registrations, key);
-	if (known && (r = put_back(e->registrations, known, service, endpoint, reterr)) != 0) {
+	r = known ? put_back(e->registrations, known, service, endpoint, reterr)
+		  : put_back_unknown(e, key, endpoint, reterr);
+	if (r != 0) {
 		if (r > 0)
 			forget(e->registrations, key);
 		return r < 0 ? r : 0;
@@ -393,9 +434,9 @@ int etcd_registration_renew(void *instance, const struct usher_wanted *service, 
 	if (r < 0)
 		return r;
 	assert(known);
-	r = keep_alive(s, known->lease, reterr);
+	r = keep_alive(e->registrations, known->lease, reterr);
 	if (r <= 0)
-		return r < 0 ? r : register_anew(s, known, reterr);
+		return r < 0 ? r : register_anew(e->registrations, known, reterr);
 	r = get(s, key, &kv, reterr);
 	if (r < 0)
 		return r;
@@ -434,7 +475,7 @@ static int set_state_once(struct etcd_registrations *all, const char *key,
 		}
 	}
 	if (!kv.key)
-		return register_anew(&all->session, known, reterr);
+		return register_anew(all, known, reterr);
 	if (kv.value && strcmp(kv.value, value) == 0)
 		return 0;
 	return put(&all->session, key, value, ETCD_SAME_LEASE, kv.mod_revision, reterr);
@@ -507,4 +548,11 @@ int etcd_registration_remove(void *instance, const struct usher_wanted *service,
 	if (r == 0 && ours)
 		forget(e->registrations, key);
 	return r;
+}
+
+uint64_t etcd_registration_renew_after_usec(const void *instance)
+{
+	const struct etcd *e = instance;
+
+	return e->registrations ? e->registrations->ttl_usec / 3 : 0;
 }

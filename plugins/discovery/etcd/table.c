@@ -15,7 +15,7 @@ struct etcd_entry {
 	size_t value_size;
 	char *good; /* the value before it, where this one cannot be read; NULL: none */
 	size_t good_size;
-	int64_t mod_revision;
+	int64_t mod_revision, lease;
 	bool is_read; /* the value has been found good */
 	bool is_told; /* the log knows that it cannot be read */
 };
@@ -112,6 +112,7 @@ int etcd_table_put(struct etcd_table *t, size_t prefix_size, struct etcd_kv *kv)
 		return r;
 	e = &t->entries[at];
 	e->mod_revision = taken.mod_revision;
+	e->lease = taken.lease;
 	if (!etcd_layout_is_id(id, size))
 		return 0;
 	if (e->is_read) {
@@ -194,6 +195,7 @@ static int add(struct usher_endpoints *set, const struct etcd_entry *e, const ch
 	if (r < 0)
 		return r;
 	value.endpoint.id = e->id;
+	etcd_value_set_lease(&value, e->lease);
 	r = usher_endpoints_add(set, &value.endpoint, reterr);
 	etcd_value_done(&value);
 	return r;

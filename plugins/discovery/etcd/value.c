@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -297,6 +298,37 @@ int etcd_value_read(const char *text, size_t size, const char *port, struct etcd
 	return r;
 }
 
+/* ---- the lease ---- */
+
+void etcd_value_set_lease(struct etcd_value *v, int64_t lease)
+{
+	for (size_t i = 0; i < v->label_count; i++)
+		if (strcmp(v->labels[i].name, ETCD_LABEL_LEASE) == 0)
+			return;
+	if (v->label_count == USHER_METADATA_MAX)
+		return;
+	(void) snprintf(v->lease, sizeof(v->lease), "%" PRId64, lease);
+	v->labels[v->label_count++] = (struct usher_label){ ETCD_LABEL_LEASE, v->lease };
+	v->endpoint.metadata = v->labels;
+	v->endpoint.metadata_count = v->label_count;
+}
+
+int64_t etcd_value_lease(const struct usher_endpoint *endpoint)
+{
+	for (size_t i = 0; i < endpoint->metadata_count; i++) {
+		const struct usher_label *label = &endpoint->metadata[i];
+		char *end;
+		long long lease;
+
+		if (strcmp(label->name, ETCD_LABEL_LEASE) != 0)
+			continue;
+		errno = 0;
+		lease = strtoll(label->value, &end, 10);
+		return errno == 0 && *end == '\0' && end != label->value && lease >= 0 ? lease : -1;
+	}
+	return -1;
+}
+
 /* ---- writing ---- */
 
 static int set(json_t *object, const char *name, json_t *value)
@@ -308,16 +340,21 @@ static json_t *labels_of(const struct usher_endpoint *e)
 {
 	json_t *labels = json_object();
 
-	for (size_t i = 0; i < e->metadata_count; i++)
-		if (set(labels, e->metadata[i].name, json_string(e->metadata[i].value)) < 0) {
+	for (size_t i = 0; i < e->metadata_count; i++) {
+		const struct usher_label *label = &e->metadata[i];
+
+		if (strcmp(label->name, ETCD_LABEL_LEASE) != 0 &&
+				set(labels, label->name, json_string(label->value)) < 0) {
 			json_decref(labels);
 			return NULL;
 		}
+	}
 	return labels;
 }
 
 static int write_usher(json_t *object, const struct usher_endpoint *e)
 {
+	autojson json_t *labels = labels_of(e);
 	int r = set(object, "address", json_string(e->address));
 
 	r |= set(object, "port", json_integer(e->port));
@@ -337,9 +374,9 @@ static int write_usher(json_t *object, const struct usher_endpoint *e)
 		r |= set(object, "terminating", json_true());
 	if (e->admin_state != USHER_ADMIN_READY)
 		r |= set(object, "state", json_string(usher_admin_state_to_string(e->admin_state)));
-	if (e->metadata_count > 0)
-		r |= set(object, "metadata", labels_of(e));
-	return r;
+	if (json_object_size(labels) > 0)
+		r |= set(object, "metadata", json_incref(labels));
+	return labels ? r : -1;
 }
 
 /* What is no label in usher is one here: gRPC naming has no other place for it. */

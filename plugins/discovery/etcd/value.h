@@ -12,6 +12,10 @@
 
 #include <jansson.h>
 
+/* Added to the metadata of what is read, and never written: the lease that the key is under, 0 for
+ * none. Whoever takes the key out knows by it how to put it back. */
+#define ETCD_LABEL_LEASE "etcd.lease"
+
 enum etcd_format {
 	ETCD_FORMAT_USHER,
 	ETCD_FORMAT_GRPC
@@ -24,6 +28,7 @@ struct etcd_value {
 	struct usher_endpoint endpoint; /* without an id */
 	json_t *root;
 	char address[USHER_TEXT_MAX];
+	char lease[24];
 	struct usher_label labels[USHER_METADATA_MAX];
 	char *made[USHER_METADATA_MAX]; /* texts that stand for numbers and truths */
 	size_t label_count, made_count;
@@ -34,6 +39,10 @@ struct etcd_value {
 int etcd_value_read(const char *text, size_t size, const char *port, struct etcd_value *ret,
 		struct usher_error *reterr);
 void etcd_value_done(struct etcd_value *v);
+/* The lease of its key, as one label more; where there is no room for it, none. */
+void etcd_value_set_lease(struct etcd_value *v, int64_t lease);
+/* What an endpoint's label says of it; -1: there is no such label. */
+int64_t etcd_value_lease(const struct usher_endpoint *endpoint);
 
 /* The value of an endpoint, to be freed; NULL: out of memory. */
 char *etcd_value_write(enum etcd_format format, const struct usher_endpoint *endpoint);
