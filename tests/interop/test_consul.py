@@ -5,10 +5,10 @@
 import time
 
 import pytest
-from consul_agents import ConsulServer
+from consul_agents import ConsulCluster, ConsulServer
 from usher import wait_until
 
-SERVER = "Consul 1.8.7 of Debian 11, one server"
+SERVER = "Consul 1.8.7 of Debian 11, one server, and three with an agent"
 
 
 @pytest.fixture
@@ -24,6 +24,12 @@ def guarded(tmp_path):
         yield server
 
 
+@pytest.fixture
+def cluster(tmp_path):
+    with ConsulCluster(tmp_path) as servers:
+        yield servers
+
+
 def start(usherd, consul, hold="30s", options=None, **service):
     daemon = usherd({
         "sources": [{"name": "consul", "plugin": "consul",
@@ -36,6 +42,10 @@ def start(usherd, consul, hold="30s", options=None, **service):
 
 def feed(daemon):
     return daemon.get("/v1/services/catalog")["feeds"][0]
+
+
+def freshness(daemon):
+    return daemon.get("/v1/services/catalog/endpoints")["freshness"]["state"]
 
 
 def test_appear_change_drain_restore_disappear(usherd, consul, open_port):
@@ -150,6 +160,66 @@ def test_a_token_that_may_not_see_is_a_denial(usherd, guarded, report, tmp_path,
         wait_until("it is denied", lambda: "ACL not found" in (feed(daemon)["error"] or ""))
         token.write_text(guarded.new_token("again", READER))
         wait_until("it is live", lambda: not feed(daemon)["error"])
+
+
+def register_three(agent):
+    for i, name in enumerate("abc"):
+        agent.put("catalog", name, 8001 + i)
+
+
+@pytest.mark.parametrize("fault", ["its leader killed", "its leader frozen"])
+def test_another_leader_is_found_and_nothing_is_lost(usherd, cluster, report, fault):
+    register_three(cluster.agent)
+    daemon = start(usherd, cluster.agent)
+    daemon.wait_listed(["a", "b", "c"])
+    with report.nothing_lost(daemon, "abc", fault):
+        leader = cluster.leader()
+        leader.kill() if fault.endswith("killed") else leader.freeze()
+        wait_until("another leads", lambda: is_led_by_another(cluster, leader))
+        cluster.agent.put("catalog", "d", 8004)
+        daemon.wait_listed(["a", "b", "c", "d"])
+        wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
+        leader.start(wait=False) if fault.endswith("killed") else leader.thaw()
+        cluster.wait_ready()
+
+
+def is_led_by_another(cluster, leader):
+    try:
+        return cluster.leader() is not leader
+    except (OSError, StopIteration):
+        return False
+
+
+def test_without_a_majority_nothing_is_proven_and_nothing_lost(usherd, cluster, report):
+    register_three(cluster.agent)
+    daemon = start(usherd, cluster.agent)
+    daemon.wait_listed(["a", "b", "c"])
+    with report.nothing_lost(daemon, "abc", "without a majority"):
+        killed = cluster.servers[1:]
+        for server in killed:
+            server.kill()
+        wait_until("it is stale", lambda: freshness(daemon) == "stale")
+        wait_until("it says why", lambda: feed(daemon)["error"])
+        for server in killed:
+            server.start(wait=False)
+        cluster.wait_ready()
+        wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
+    cluster.agent.take("c")
+    daemon.wait_listed(["a", "b"])
+
+
+def test_an_agent_whose_servers_are_all_gone_is_not_believed(usherd, cluster, report):
+    register_three(cluster.agent)
+    daemon = start(usherd, cluster.agent)
+    daemon.wait_listed(["a", "b", "c"])
+    with report.nothing_lost(daemon, "abc", "its servers all gone"):
+        for server in cluster.servers:
+            server.kill()
+        wait_until("it is stale", lambda: freshness(daemon) == "stale")
+        for server in cluster.servers:
+            server.start(wait=False)
+        cluster.wait_ready()
+        wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
 
 
 def test_the_time_from_a_write_to_the_watchers_line(usherd, consul, report):
