@@ -55,6 +55,10 @@ def is_range(request):
     return request.path == "/v3/kv/range"
 
 
+def is_pulse(request):
+    return is_range(request) and "range_end" not in request.json
+
+
 def is_probe(request):
     return request.path == "/v3/kv/txn"
 
@@ -400,8 +404,25 @@ def test_a_thousand_services_share_a_stream_and_few_questions(usherd, etcd):
     for name in names[::111]:
         daemon.wait_listed(["a"], name)
     etcd.wait_asked(is_watch)
-    etcd.wait_asked(is_probe, count=16)
+    # While nothing is written, one question proves all of them.
+    etcd.wait_asked(is_pulse, count=3)
+    assert not etcd.asked(is_probe)
     assert etcd.most_open <= 64
     etcd.instance("s500", "b")
     daemon.wait_listed(["a", "b"], "s500")
+    # What was written may concern each of them, as far as anybody can tell.
+    etcd.wait_asked(is_probe, count=16)
     assert len(etcd.asked(is_watch)) <= 10
+
+
+def test_what_others_write_leaves_a_service_proven(usherd, etcd):
+    etcd.instance("catalog", "a")
+    daemon = start(usherd, etcd)
+    daemon.wait_listed(["a"])
+    ranges = len(etcd.asked(lambda r: is_range(r) and not is_pulse(r)))
+    for n in range(4):
+        etcd.put(f"/others/{n}", "x")
+        etcd.wait_asked(is_probe, count=n + 1)
+    wait_live(daemon)
+    # It was asked about, and not read again.
+    assert len(etcd.asked(lambda r: is_range(r) and not is_pulse(r))) == ranges

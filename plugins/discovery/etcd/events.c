@@ -212,14 +212,52 @@ static void take_range(struct follower *f, struct task *task, const struct usher
 
 static void prove(struct follower *f, struct service *s, int64_t revision, uint64_t asked_usec)
 {
-	s->revision = revision;
-	s->proven_usec = asked_usec;
+	if (revision > s->revision)
+		s->revision = revision;
+	if (asked_usec > s->proven_usec)
+		s->proven_usec = asked_usec;
 	s->need = NEEDS_NOTHING;
 	s->failures = 0;
 	if (s->stream) /* it has lived from one question to the next */
 		s->cancelled = 0;
 	if (s->is_offered)
 		usher_source_confirm(f->source, s->service, asked_usec);
+}
+
+/* What is whole as of that revision is current; of the rest more has to be asked. */
+static void prove_or_ask(struct follower *f, int64_t revision, uint64_t asked_usec)
+{
+	for (struct service *s = f->services; s; s = s->next) {
+		if (s->need != NEEDS_NOTHING)
+			continue;
+		if (s->revision >= revision)
+			prove(f, s, revision, asked_usec);
+		else
+			s->need = NEEDS_PROOF;
+	}
+}
+
+static void take_pulse(struct follower *f, struct task *task, const struct usher_http_event *event)
+{
+	struct usher_error why = { 0 };
+	autojson json_t *answer = NULL;
+	struct etcd_header header = { 0 };
+	int code, r = etcd_answer_read(event, &answer, &code, &why);
+
+	if (r == 0)
+		r = etcd_header_read(answer, &header, &why);
+	if (r < 0 && !is_its_own(r, code, why.text)) {
+		lose(f, event, r, code, &why); /* ends the task, too */
+		return;
+	}
+	found(f);
+	if (r < 0) /* that key may not be read any more */
+		prove_or_ask(f, INT64_MAX, 0);
+	else if (etcd_follower_note(f, &header, task->floor))
+		end_other_tasks(f, task);
+	else
+		prove_or_ask(f, header.revision, event->started_usec);
+	etcd_task_end(f, task);
 }
 
 /* Compare what etcd says of one service with the table. EBADMSG: it says nothing. */
@@ -416,6 +454,9 @@ void etcd_follower_take(struct follower *f, struct task *task, const struct ushe
 	switch (task->kind) {
 	case TASK_RANGE:
 		take_range(f, task, event);
+		break;
+	case TASK_PULSE:
+		take_pulse(f, task, event);
 		break;
 	case TASK_PROBE:
 		take_probe(f, task, event);

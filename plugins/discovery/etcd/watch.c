@@ -248,8 +248,7 @@ static bool is_being_probed(const struct follower *f, const struct service *s)
 	return false;
 }
 
-/* all: also of those of which nothing is known to be wrong. */
-static int start_probes(struct follower *f, bool all)
+static int start_probes(struct follower *f)
 {
 	struct service *batch[PROBE_SERVICES];
 	size_t count = 0;
@@ -258,8 +257,7 @@ static int start_probes(struct follower *f, bool all)
 	if (f->is_lost && f->tasks)
 		return 0;
 	for (struct service *s = f->services; r == 0 && s; s = s->next) {
-		if (s->need == NEEDS_RANGE || (s->need == NEEDS_NOTHING && !all) ||
-				is_being_probed(f, s))
+		if (s->need != NEEDS_PROOF || is_being_probed(f, s))
 			continue;
 		batch[count++] = s;
 		if (count < PROBE_SERVICES)
@@ -270,6 +268,34 @@ static int start_probes(struct follower *f, bool all)
 			break;
 	}
 	return r == 0 && count > 0 ? start_probe(f, batch, count) : r;
+}
+
+/* Any key will do that may be read: what counts is the revision beside the answer. */
+static int start_pulse(struct follower *f)
+{
+	const struct service *s = f->services;
+	struct task *task;
+
+	while (s && s->need != NEEDS_NOTHING)
+		s = s->next;
+	if (!s || f->is_lost || count_tasks(f, TASK_PULSE) > 0)
+		return 0;
+	task = task_new(f, TASK_PULSE);
+	if (!task)
+		return -ENOMEM;
+	return send_task(f, task, "/v3/kv/range", etcd_get_request(s->prefix));
+}
+
+/* From time to time each is asked about, whatever the revision: a right to read one of them that
+ * was taken away shows in nothing else. */
+static int start_round(struct follower *f)
+{
+	if (++f->rounds % ROUNDS_THOROUGH != 0)
+		return start_pulse(f);
+	for (struct service *s = f->services; s; s = s->next)
+		if (s->need == NEEDS_NOTHING)
+			s->need = NEEDS_PROOF;
+	return start_probes(f);
 }
 
 static bool is_unwatched(const struct service *s, uint64_t now)
@@ -381,15 +407,17 @@ static bool has_token(struct follower *f)
 static int start_what_is_missing(struct follower *f)
 {
 	uint64_t now = retry_now_usec();
-	bool all = now >= f->probe_usec;
 	int r;
 
 	if (now < f->retry_usec || !f->services || !has_token(f))
 		return 0;
-	r = start_probes(f, all);
-	if (r == 0 && all) /* a little apart from everybody else */
+	r = start_probes(f);
+	if (r == 0 && now >= f->probe_usec) {
+		r = start_round(f);
+		/* a little apart from everybody else */
 		f->probe_usec = now + f->etcd->probe_usec -
 				retry_random(&f->random) % (f->etcd->probe_usec / 8);
+	}
 	if (r == 0 && !(f->is_lost && f->tasks))
 		r = start_ranges(f, now);
 	return r == 0 ? start_streams(f, now) : r;

@@ -4,11 +4,12 @@
  *
  * Each service is read whole (a range), then watched from the next revision on; the watches of many
  * services share a stream. Silence of a stream proves nothing, and its progress messages little, so
- * at each `probe` etcd itself is asked how many keys each service has and which was changed last,
- * in a transaction that only a member in touch with the leader answers. Where that is what the
- * table says, the table is current, and confirmed; where it is not, the service is read again. The
- * same question comes before a watch is resumed: a revision that is compacted, or in the future
- * because etcd was wiped, is never watched from.
+ * at each `probe` etcd itself is asked at which revision it is, which only a member in touch with
+ * the leader answers. A table that is whole as of that revision is current, and confirmed: in a
+ * quiet etcd that one question is all. Of the others it is asked how many keys each service has and
+ * which was changed last. Where that is what the table says, it is confirmed, too; where it is not,
+ * the service is read again. The same question comes before a watch is resumed: a revision that is
+ * compacted, or in the future because etcd was wiped, is never watched from.
  *
  * A revision that went down, or another cluster, is another history: what a service has lost in it
  * is in doubt for a while, for whoever lives registers again. */
@@ -17,16 +18,18 @@
 #include "session.h"
 #include "table.h"
 
-#define PROBE_SERVICES 64 /* in one transaction; etcd allows 128 by default */
-#define RANGES_MAX     16 /* at once */
-#define STREAMS_MAX    8
-#define STREAM_WORTH   256 /* watches that wait for no more to come along */
-#define DOUBT_USEC     UINT64_C(60000000)
+#define PROBE_SERVICES  64 /* in one transaction; etcd allows 128 by default */
+#define RANGES_MAX      16 /* at once */
+#define STREAMS_MAX     8
+#define STREAM_WORTH    256 /* watches that wait for no more to come along */
+#define ROUNDS_THOROUGH 12  /* of so many, one asks about each service, whatever the revision */
+#define DOUBT_USEC      UINT64_C(60000000)
 
 enum task_kind {
 	TASK_RANGE,
+	TASK_PULSE, /* at which revision etcd is */
 	TASK_PROBE,
-	TASK_STREAM
+	TASK_STREAM,
 };
 
 /* One request, and what it is about. */
@@ -88,8 +91,9 @@ struct follower {
 	unsigned failures;         /* of the whole, one after the other */
 	const char *failed_server; /* the last of them */
 	uint64_t retry_usec;
-	bool is_lost; /* until one request has been answered */
-	uint64_t probe_usec;
+	bool is_lost;        /* until one request has been answered */
+	uint64_t probe_usec; /* when the next round is due */
+	unsigned rounds;
 	unsigned stream_failures;
 	uint64_t stream_retry_usec;
 	uint64_t random;
