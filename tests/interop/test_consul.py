@@ -2,6 +2,7 @@
 
 # Needs from Debian: debian-archive-keyring dpkg
 
+import concurrent.futures
 import time
 
 import pytest
@@ -237,3 +238,34 @@ def test_the_time_from_a_write_to_the_watchers_line(usherd, consul, report):
             stream.until(lambda line: f'r{i}"' in str(line).replace("'", '"'))
             times.append((time.monotonic() - before) * 1000)
     report.times(times)
+
+
+def load(consul, services, endpoints):
+    """Through transactions, several at once: the agent's own way takes one write an instance."""
+    for n in range(endpoints):
+        consul.call("PUT", "/v1/catalog/register", {"Node": f"node-{n}", "Address": f"10.0.0.{n + 1}"})
+    verbs = [{"Service": {"Verb": "set", "Node": f"node-{n}", "Service": {
+        "ID": f"s{s}-{n}", "Service": f"s{s}", "Address": f"10.1.0.{n + 1}", "Port": 8080}}}
+        for s in range(services) for n in range(endpoints)]
+    batches = [verbs[at:at + 64] for at in range(0, len(verbs), 64)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda batch: consul.call("PUT", "/v1/txn", batch), batches))
+
+
+def test_a_thousand_services_of_a_hundred_endpoints(usherd, consul, report):
+    load(consul, 1000, 100)
+    names = [f"s{s}" for s in range(1000)]
+    began = time.monotonic()
+    daemon = usherd({
+        "sources": [{"name": "consul", "plugin": "consul", "options": {"servers": [consul.url], "poll": "10s"}}],
+        "defaults": {"freshness": {"max_age": "60s"}, "startup_timeout": "1s"},
+        "services": {name: {} for name in names},
+    }).start()
+    wait_until("all are listed", lambda: all(
+        service["endpoints"]["listed"] == 100 for service in daemon.get("/v1/services")["services"]), 180, every=0.5)
+    report.fact("1,000 services of 100 endpoints listed after", f"{time.monotonic() - began:.0f} s")
+    with daemon.watch("s500") as stream:
+        assert len(stream.next()["endpoints"]) == 100
+        consul.call("PUT", "/v1/catalog/deregister", {"Node": "node-7", "ServiceID": "s500-7"})
+        assert stream.until(lambda line: line["type"] == "update")["removed"] == ["s500-7"]
+    assert all(len(daemon.listed(name)) == 100 for name in names[::97])
