@@ -44,19 +44,28 @@ static int unknown_source(
 	return place_unknown_word(reterr, n ? n : feed->place, "a declared source", words);
 }
 
-static int check_feeds(const struct config *c, const struct service_config *service,
-		struct usher_error *reterr)
+int config_check_feeds(const struct config *c, const struct feed_config *feeds, size_t count,
+		const char *why_once, struct usher_error *reterr)
 {
-	for (size_t i = 0; i < service->feed_count; i++) {
-		const struct feed_config *feed = &service->feeds[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct feed_config *feed = &feeds[i];
 
 		if (!config_find_source(c, feed->source))
 			return unknown_source(c, feed, reterr);
 		for (size_t k = 0; k < i; k++)
-			if (strcmp(feed->source, service->feeds[k].source) == 0)
+			if (strcmp(feed->source, feeds[k].source) == 0)
 				return place_error(reterr, feed->place, -EEXIST,
-						"the source \"%s\" is named twice; a service is looked up once in each",
-						feed->source);
+						"the source \"%s\" is named twice; %s",
+						feed->source, why_once);
+	}
+	return 0;
+}
+
+static int check_decides(const struct service_config *service, struct usher_error *reterr)
+{
+	for (size_t i = 0; i < service->feed_count; i++) {
+		const struct feed_config *feed = &service->feeds[i];
+
 		if (feed->decides && service->merge != MERGE_UNION)
 			return place_error(reterr, feed->place, -EINVAL,
 					"\"decides\" says whose word counts where several sources show an endpoint, and merge: %s takes all of it from one; write merge: union, or leave it out",
@@ -147,7 +156,10 @@ int config_check_service(const struct config *c, const struct service_config *se
 {
 	int r;
 
-	r = check_feeds(c, service, reterr);
+	r = config_check_feeds(c, service->feeds, service->feed_count,
+			"a service is looked up once in each", reterr);
+	if (r >= 0)
+		r = check_decides(service, reterr);
 	if (r < 0)
 		return r;
 	r = config_check_health(&service->health, scope, reterr);

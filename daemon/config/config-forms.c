@@ -164,54 +164,69 @@ static int decides_read(const struct usher_node *n, void *field, struct usher_er
 
 const struct config_form config_form_decides = { decides_read, NULL, "decides" };
 
-static int read_feed(
-		const struct usher_node *n, struct feed_config *feed, struct usher_error *reterr)
+static int read_feed(const struct usher_node *n, const struct feeds_kind *kind,
+		struct feed_config *feed, struct usher_error *reterr)
 {
 	int r;
 
 	feed->place = n;
 	if (usher_node_kind(n) == USHER_NODE_SCALAR)
-		return config_row_read(&config_feed_rows[0], n, feed, reterr);
+		return config_row_read(&kind->rows[0], n, feed, reterr);
 	if (usher_node_kind(n) != USHER_NODE_MAP)
 		return place_error(reterr, n, -EINVAL,
-				"must be the name of a source or {source, name, port, decides}, not %s",
+				"must be the name of a source or {%s}, not %s", kind->keys,
 				usher_node_kind_name(n));
-	r = config_table_check(config_feed_rows, &n, 1, reterr);
+	r = config_table_check(kind->rows, &n, 1, reterr);
 	if (r < 0)
 		return r;
-	return config_table_read(config_feed_rows, &n, 1, feed, reterr);
+	return config_table_read(kind->rows, &n, 1, feed, reterr);
+}
+
+int config_read_feeds(const struct usher_node *n, const struct feeds_kind *kind,
+		struct feed_config **feeds, size_t *count, struct usher_error *reterr)
+{
+	void *items = NULL;
+	int r;
+
+	r = config_start_list(n, CONFIG_FEEDS_MAX, sizeof(struct feed_config), &items, reterr);
+	if (r < 0)
+		return r;
+	assert(items);
+	*feeds = items;
+	for (size_t i = 0; i < usher_node_count(n); i++) {
+		*count = i + 1;
+		r = read_feed(usher_node_at(n, i), kind, &(*feeds)[i], reterr);
+		if (r < 0)
+			return r;
+	}
+	if (*count == 0)
+		return place_error(reterr, n, -EINVAL,
+				"is an empty list; name a source, or leave it out for %s",
+				kind->otherwise);
+	return 0;
+}
+
+void config_feeds_free(struct feed_config *feeds, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		config_table_done(config_feed_rows, &feeds[i]);
+	free(feeds);
 }
 
 static int feeds_read(const struct usher_node *n, void *field, struct usher_error *reterr)
 {
+	static const struct feeds_kind kind = { config_feed_rows, "source, name, port, decides",
+		"all of them" };
 	struct service_config *service = field;
-	void *items = NULL;
-	int r;
 
-	r = config_start_list(n, CONFIG_FEEDS_MAX, sizeof(*service->feeds), &items, reterr);
-	if (r < 0)
-		return r;
-	assert(items);
-	service->feeds = items;
-	for (size_t i = 0; i < usher_node_count(n); i++) {
-		service->feed_count = i + 1;
-		r = read_feed(usher_node_at(n, i), &service->feeds[i], reterr);
-		if (r < 0)
-			return r;
-	}
-	if (service->feed_count == 0)
-		return place_error(reterr, n, -EINVAL,
-				"is an empty list; name a source, or leave it out for all of them");
-	return 0;
+	return config_read_feeds(n, &kind, &service->feeds, &service->feed_count, reterr);
 }
 
 static void feeds_done(void *field)
 {
 	struct service_config *service = field;
 
-	for (size_t i = 0; i < service->feed_count; i++)
-		config_table_done(config_feed_rows, &service->feeds[i]);
-	free(service->feeds);
+	config_feeds_free(service->feeds, service->feed_count);
 }
 
 const struct config_form config_form_feeds = { feeds_read, feeds_done, "feeds" };

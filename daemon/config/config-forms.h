@@ -30,6 +30,14 @@ extern const struct config_form config_form_host;        /* char *, of a header 
 extern const struct config_form config_form_server_name; /* char * */
 extern const struct config_form config_form_initial;     /* enum usher_health */
 
+/* of `registrations` and `address_from` */
+extern const struct config_form config_form_registries; /* struct registration_config: feeds */
+extern const struct config_form config_form_id;         /* char *, with placeholders */
+extern const struct config_form config_form_labels;     /* struct registration_config: metadata */
+extern const struct config_form config_form_address;    /* char *: IP or host name */
+extern const struct config_form config_form_patterns;   /* char **, of interfaces */
+extern const struct config_form config_form_networks;   /* struct address_config: networks */
+
 /* What the host takes for itself out of a stage's options. */
 #define CONFIG_ON_EMPTY "on_empty"
 #define CONFIG_WHEN     "when"
@@ -45,5 +53,14 @@ int config_check_use(const struct usher_node *n, const char *what, struct usher_
 /* The name of a plug-in, and where it stands. */
 int config_set_plugin(const struct usher_node *place, const char *name, struct plugin_use *use,
 		struct usher_error *reterr);
+/* A list of feeds, which may not be empty. Whatever was read is in *feeds, also on failure. */
+struct feeds_kind {
+	const struct config_row *rows;
+	const char *keys;      /* of the rows, for messages */
+	const char *otherwise; /* what leaving it out means */
+};
+int config_read_feeds(const struct usher_node *n, const struct feeds_kind *kind,
+		struct feed_config **feeds, size_t *count, struct usher_error *reterr);
+void config_feeds_free(struct feed_config *feeds, size_t count);
 int config_read_options(
 		const struct usher_node *n, struct plugin_use *use, struct usher_error *reterr);

@@ -383,7 +383,8 @@ static int read_whole(
 	r = config_check_whole(c, whole, reterr);
 	if (r < 0)
 		return r;
-	return read_services(c, whole, reterr);
+	r = read_services(c, whole, reterr);
+	return r < 0 ? r : config_read_registrations(c, whole, reterr);
 }
 
 int config_parse(const char *path, struct usher_document *const *documents, size_t count,

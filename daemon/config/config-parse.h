@@ -27,6 +27,14 @@ int config_check_service(const struct config *c, const struct service_config *se
 		const struct config_scope *scope, struct usher_error *reterr);
 int config_check_whole(const struct config *c, const struct config_scope *scope,
 		struct usher_error *reterr);
+/* The items of `registrations`; after sources and services. registration-parse.c. */
+int config_read_registrations(
+		struct config *c, const struct config_scope *whole, struct usher_error *reterr);
+/* Free them, and what was read by the way. */
+void config_registrations_done(struct config *c);
+/* That each source is declared and named once. */
+int config_check_feeds(const struct config *c, const struct feed_config *feeds, size_t count,
+		const char *why_once, struct usher_error *reterr);
 /* The part of config_check_service() that is about `health`. */
 int config_check_health(const struct health_config *health, const struct config_scope *scope,
 		struct usher_error *reterr);

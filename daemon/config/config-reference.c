@@ -35,6 +35,7 @@ static void add_form(struct text *text, const struct config_form *form)
 		{ "options", "map" },
 		{ "select", "NAME or {NAME: OPTIONS}" },
 		{ "feeds", "list of SOURCE or {source, name, port, decides}" },
+		{ "registries", "list of SOURCE or {source, name, port}" },
 		{ "decides", "list of `secure`, `zone`, `weight`, `conditions`, `admin_state`, `metadata`" },
 		{ "chain", "list of NAME, {NAME: OPTIONS} or {NAME: [RULES]}" },
 		{ "from", "list of `tcp` and `consumers`" },
@@ -50,6 +51,11 @@ static void add_form(struct text *text, const struct config_form *form)
 		{ "match", "a match" },
 		{ "pointer", "JSON pointer" },
 		{ "statuses", "list of statuses and ranges" },
+		{ "id", "text with placeholders" },
+		{ "address", "IP address or host name" },
+		{ "labels", "map of texts" },
+		{ "patterns", "list of patterns, such as `eth*`" },
+		{ "networks", "list of networks, such as `10.0.0.0/8`" },
 	};
 
 	for (size_t i = 0; i < ELEMENTS(words); i++)
@@ -70,6 +76,7 @@ static void add_type(struct text *text, const struct config_row *row)
 		[ROW_PORT] = "port, 1 to 65535",
 		[ROW_SHARE] = "share, 0% to 100%",
 		[ROW_PATHS] = "list of absolute paths",
+		[ROW_TABLE] = "map",
 		[ROW_ITEMS] = NULL,
 	};
 
@@ -135,9 +142,9 @@ static void add_rows(struct text *text, enum config_reference_style style, const
 		(void) snprintf(key, sizeof(key), "%s%s", prefix, rows->key);
 		if (rows->type == ROW_ITEMS)
 			continue;
-		if (rows->type != ROW_TABLE || rows->none)
+		if (rows->type != ROW_TABLE || rows->none || rows->elsewhere)
 			add_key(text, style, key, rows);
-		if (rows->type == ROW_TABLE) {
+		if (rows->type == ROW_TABLE && !rows->elsewhere) {
 			(void) snprintf(key, sizeof(key), "%s%s.", prefix, rows->key);
 			add_rows(text, style, key, rows->table);
 		}
@@ -192,6 +199,7 @@ char *config_reference(enum config_reference_style style)
 
 	add_top(&text, style);
 	add_section(&text, style, "An item of `sources`", "", config_source_rows);
+	add_section(&text, style, "An item of `registrations`", "", config_registration_rows);
 	add_section(&text, style, "A service, and `defaults`", "", config_service_rows);
 	add_lazy(&text, style);
 	add_section(&text, style, "A feed: an item of a service's `sources`", "", config_feed_rows);

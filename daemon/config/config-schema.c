@@ -12,6 +12,7 @@
 #include "config.h"
 #include "defaults.h"
 #include "ownership.h"
+#include "registration-config.h"
 
 /* What the types and forms look like that no table describes. */
 static const char definitions[] =
@@ -47,6 +48,13 @@ static const char definitions[] =
 		" \"url\": {\"type\": \"string\", \"pattern\": \"^https?://\"},"
 		" \"unit\": {\"type\": \"string\", \"pattern\": \"\\\\.\"},"
 		" \"url_path\": {\"type\": \"string\", \"pattern\": \"^/[!-~]*$\", \"not\": {\"pattern\": \"#\"}},"
+		" \"id\": {\"type\": [\"string\", \"integer\"], \"pattern\": \"^[^/ ]+$\"},"
+		" \"address\": {\"type\": \"string\", \"pattern\": \"^[^/ ]+$\"},"
+		" \"labels\": {\"type\": [\"object\", \"null\"], \"maxProperties\": 128,"
+		"  \"additionalProperties\": {\"type\": [\"string\", \"number\", \"boolean\"]}},"
+		" \"patterns\": {\"type\": \"array\", \"maxItems\": 64, \"items\": {\"$ref\": \"#/$defs/text\"}},"
+		" \"networks\": {\"type\": \"array\", \"maxItems\": 64, \"items\": {\"type\": \"string\","
+		"  \"pattern\": \"^(private|[0-9.]+(/[0-9]{1,2})?|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(/[0-9]{1,3})?)$\"}},"
 		" \"boolean\": {\"type\": \"boolean\"},"
 		" \"bytes\": {\"type\": [\"string\", \"number\", \"boolean\"], \"minLength\": 1},"
 		" \"host\": {\"type\": \"string\", \"pattern\": \"^[!-~]+$\"},"
@@ -96,9 +104,11 @@ static json_t *schema_of_table(const struct config_row *rows);
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tables */
 static json_t *schema_of_items(const struct config_row *row)
 {
-	if (row->table == config_source_rows)
+	if (row->table != config_service_rows)
 		return json_pack("{s:[s, s], s:i, s:o}", "type", "array", "null", "maxItems",
-				CONFIG_SOURCES_MAX, "items", schema_of_table(row->table));
+				row->table == config_source_rows ? CONFIG_SOURCES_MAX
+								 : CONFIG_REGISTRATIONS_MAX,
+				"items", schema_of_table(row->table));
 	return json_pack("{s:[s, s], s:i, s:o, s:o}", "type", "object", "null", "maxProperties",
 			CONFIG_SERVICES_MAX, "propertyNames", reference_to("name"),
 			"additionalProperties", schema_of_table(row->table));
@@ -275,11 +285,11 @@ static json_t *match_definition(void)
 	return schema;
 }
 
-static json_t *feeds_definition(void)
+static json_t *feeds_definition(const struct config_row *rows)
 {
 	return json_pack("{s:s, s:i, s:i, s:{s:[o, o]}}", "type", "array", "minItems", 1,
 			"maxItems", CONFIG_FEEDS_MAX, "items", "anyOf", reference_to("name"),
-			schema_of_table(config_feed_rows));
+			schema_of_table(rows));
 }
 
 static json_t *chain_definition(void)
@@ -313,7 +323,9 @@ static json_t *all_definitions(void)
 {
 	json_t *all = json_loads(definitions, 0, NULL);
 
-	if (!all || json_object_set_new(all, "feeds", feeds_definition()) < 0 ||
+	if (!all || json_object_set_new(all, "feeds", feeds_definition(config_feed_rows)) < 0 ||
+			json_object_set_new(all, "registries",
+					feeds_definition(config_registry_rows)) < 0 ||
 			json_object_set_new(all, "chain", chain_definition()) < 0 ||
 			json_object_set_new(all, "match", match_definition()) < 0 ||
 			json_object_set_new(all, "hook", hook_definition()) < 0) {

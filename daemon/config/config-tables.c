@@ -268,6 +268,9 @@ static const struct config_row node_rows[] = {
 			"Its name; when absent, USHER_NODE_NAME of the environment, else the host's." },
 	{ "zone", ROW_NAME, AT(node_zone), NULL,
 			"The zone it is in, for stages that prefer it; when absent, USHER_NODE_ZONE of the environment." },
+	{ "address_from", ROW_TABLE, AT(node_address), NULL,
+			"Which of its addresses is that of an instance that is registered and says none.",
+			.table = config_address_rows },
 	{},
 };
 
@@ -331,6 +334,9 @@ const struct config_row config_rows[] = {
 			.table = config_prober_rows },
 	{ "sources", ROW_ITEMS, 0, NULL, "Where services live: uses of discovery plug-ins.",
 			.table = config_source_rows },
+	{ "registrations", ROW_ITEMS, 0, NULL,
+			"Instances of this node that registries are told about.",
+			.table = config_registration_rows },
 	{ "defaults", ROW_TABLE, 0, NULL,
 			"What holds for every service, unless it says otherwise, key by key.",
 			.table = defaults_rows },

@@ -16,6 +16,15 @@ extern const struct config_row config_feed_rows[];
 /* `health`, into struct health_config, and `prober`, into struct prober_config. */
 extern const struct config_row config_health_rows[];
 extern const struct config_row config_prober_rows[];
+/* One item of `registrations`, into struct registration_config, and what of it the API takes. */
+extern const struct config_row config_registration_rows[];
+extern const struct config_row config_registration_body_rows[];
+/* The long form of one of its registries, into struct feed_config. */
+extern const struct config_row config_registry_rows[];
+/* `health` of a registration, into struct health_config: what is not about a whole service. */
+extern const struct config_row config_registration_health_rows[];
+/* `address_from`, into struct address_config. */
+extern const struct config_row config_address_rows[];
 /* What the body of an answer must have, into struct check_config. */
 extern const struct config_row config_match_rows[];
 /* The kinds of a hook, of which a hook names one; each is a table into struct hook_config, whose

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "config-forms.h"
+#include "config-parse.h"
 #include "config-tables.h"
 #include "utf8.h"
 
@@ -60,6 +61,7 @@ struct config *config_unref(struct config *c)
 	for (size_t i = 0; i < c->source_count; i++)
 		source_done(&c->sources[i]);
 	free(c->sources);
+	config_registrations_done(c);
 	config_table_done(config_rows, c);
 	for (size_t i = 0; i < c->document_count; i++)
 		usher_document_unref(c->documents[i]);

@@ -24,6 +24,8 @@
 #define CONFIG_RULES_MAX    16 /* of one stage */
 #define CONFIG_WHEN_MAX     16 /* conditions of one rule */
 
+struct registration_config;
+
 /* A plug-in and what the configuration says to it. The options are parsed against the plug-in's own
  * table once it is loaded; the node keeps the place for messages. */
 struct plugin_use {
@@ -283,6 +285,33 @@ struct restore_config {
 	uint64_t deadline_usec;
 };
 
+/* ---- which of the node's addresses ---- */
+
+#define CONFIG_NETWORKS_MAX 64
+#define CONFIG_PATTERNS_MAX 64
+
+enum address_family {
+	ADDRESS_PREFER_IPV4,
+	ADDRESS_PREFER_IPV6,
+	ADDRESS_IPV4,
+	ADDRESS_IPV6
+};
+
+struct network_config {
+	uint8_t bytes[16]; /* IPv4: the first four */
+	bool is_ipv6;
+	unsigned prefix; /* bits */
+};
+
+/* Which of the node's addresses it is. */
+struct address_config {
+	enum address_family family;
+	char **interfaces;         /* patterns, NULL-terminated; NULL or empty: any */
+	char **ignored_interfaces; /* patterns, NULL-terminated */
+	struct network_config *networks;
+	size_t network_count; /* 0: any */
+};
+
 struct service_config {
 	char *name; /* NULL in defaults */
 	uint64_t startup_timeout_usec;
@@ -310,6 +339,7 @@ struct config {
 	size_t document_count;
 	char *node_name; /* the environment's or the host name when not given */
 	char *node_zone; /* NULL */
+	struct address_config node_address;
 	struct listen_config consumer, admin;
 	char *http_listen; /* "127.0.0.1:9180"; NULL: off */
 	char *state_dir;
@@ -322,6 +352,9 @@ struct config {
 	unsigned lazy_limit;
 	struct service_config *services; /* sorted by name, defaults filled in */
 	size_t service_count;
+	struct registration_config *registrations; /* registration-config.h */
+	size_t registration_count;
+	struct usher_document *registration_defaults; /* those of its table */
 };
 
 /* Errors: EBADMSG, EINVAL, ERANGE, ENOENT, EACCES, EEXIST, E2BIG, EAGAIN (a file kept changing

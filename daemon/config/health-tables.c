@@ -151,34 +151,46 @@ static const struct config_row outlier_rows[] = {
 
 #define KIND(value) .kind = (value), .kind_offset = AT(check.kind)
 
+/* How one endpoint is asked and judged. */
+#define CHECK_ROWS                                                                                                       \
+	{ "http", ROW_TABLE, 0, NULL, "Ask over HTTP.", .table = http_rows, KIND(CHECK_HTTP) },                          \
+			{ "tcp", ROW_TABLE, 0, NULL, "Connect.", .table = tcp_rows,                                      \
+				KIND(CHECK_TCP) },                                                                       \
+			{ "grpc", ROW_TABLE, 0, NULL, "Ask by grpc.health.v1.",                                          \
+				.table = grpc_rows, KIND(CHECK_GRPC) },                                                  \
+			{ "exec", ROW_TABLE, 0, NULL, "Run a command.", .table = exec_rows,                              \
+				KIND(CHECK_EXEC) },                                                                      \
+			{ "port", ROW_PORT, AT(check.port), NULL,                                                        \
+				"Instead of the endpoint's own port." },                                                 \
+			{ "port_label", ROW_TEXT, AT(check.port_label), NULL,                                            \
+				"The metadata whose value is the port instead, where an endpoint has it." },             \
+			{ "interval", ROW_DURATION, AT(interval_usec), "5s",                                             \
+				"From one check to the next.", .min = 10 * MILLISECOND,                                  \
+				.max = HOUR },                                                                           \
+			{ "timeout", ROW_DURATION, AT(timeout_usec), "1s",                                               \
+				"For one check; may be longer than the interval.",                                       \
+				.min = MILLISECOND, .max = HOUR },                                                       \
+			{ "interval_down", ROW_DURATION, AT(interval_down_usec), NULL,                                   \
+				"While it is not up; when absent, as `interval`.",                                       \
+				.min = 10 * MILLISECOND, .max = HOUR },                                                  \
+			{ "jitter", ROW_SHARE, AT(jitter), "10%",                                                        \
+				"The share of the interval that each check is moved by at random." },                    \
+			{ "rise", ROW_COUNT, AT(rise), "2",                                                              \
+				"So many good checks in a row bring up.", .min = 1,                                      \
+				.max = RESULTS_MAX },                                                                    \
+			{ "fall", ROW_COUNT, AT(fall), "3",                                                              \
+				"So many bad checks in a row bring down.", .min = 1,                                     \
+				.max = RESULTS_MAX },                                                                    \
+			{ "initial", ROW_FORM, AT(initial), "unknown",                                                   \
+				"What it counts as before the first check; `unknown` is left by the first check alone.", \
+				.form = &config_form_initial },                                                          \
+	{                                                                                                                \
+		"flapping", ROW_TABLE, 0, NULL, "What changes too often is not believed.",                               \
+				.table = flapping_rows                                                                   \
+	}
+
 const struct config_row config_health_rows[] = {
-	{ "http", ROW_TABLE, 0, NULL, "Ask over HTTP.", .table = http_rows, KIND(CHECK_HTTP) },
-	{ "tcp", ROW_TABLE, 0, NULL, "Connect.", .table = tcp_rows, KIND(CHECK_TCP) },
-	{ "grpc", ROW_TABLE, 0, NULL, "Ask by grpc.health.v1.", .table = grpc_rows,
-			KIND(CHECK_GRPC) },
-	{ "exec", ROW_TABLE, 0, NULL, "Run a command.", .table = exec_rows, KIND(CHECK_EXEC) },
-	{ "port", ROW_PORT, AT(check.port), NULL, "Instead of the endpoint's own port." },
-	{ "port_label", ROW_TEXT, AT(check.port_label), NULL,
-			"The metadata whose value is the port instead, where an endpoint has it." },
-	{ "interval", ROW_DURATION, AT(interval_usec), "5s", "From one check to the next.",
-			.min = 10 * MILLISECOND, .max = HOUR },
-	{ "timeout", ROW_DURATION, AT(timeout_usec), "1s",
-			"For one check; may be longer than the interval.", .min = MILLISECOND,
-			.max = HOUR },
-	{ "interval_down", ROW_DURATION, AT(interval_down_usec), NULL,
-			"While it is not up; when absent, as `interval`.", .min = 10 * MILLISECOND,
-			.max = HOUR },
-	{ "jitter", ROW_SHARE, AT(jitter), "10%",
-			"The share of the interval that each check is moved by at random." },
-	{ "rise", ROW_COUNT, AT(rise), "2", "So many good checks in a row bring up.", .min = 1,
-			.max = RESULTS_MAX },
-	{ "fall", ROW_COUNT, AT(fall), "3", "So many bad checks in a row bring down.", .min = 1,
-			.max = RESULTS_MAX },
-	{ "initial", ROW_FORM, AT(initial), "unknown",
-			"What it counts as before the first check; `unknown` is left by the first check alone.",
-			.form = &config_form_initial },
-	{ "flapping", ROW_TABLE, 0, NULL, "What changes too often is not believed.",
-			.table = flapping_rows },
+	CHECK_ROWS,
 	{ "on_all_down", ROW_CHOICE, AT(on_all_down), "fail",
 			"When all are down: `fail`, or `panic`, which uses all of them and says so.",
 			.choices = down_words },
@@ -188,6 +200,8 @@ const struct config_row config_health_rows[] = {
 			.table = outlier_rows },
 	{},
 };
+
+const struct config_row config_registration_health_rows[] = { CHECK_ROWS, {} };
 
 #undef AT
 #define AT(field) offsetof(struct prober_config, field)

@@ -53,10 +53,11 @@ struct config_row {
 	const struct config_row *table;
 	const struct config_form *form;
 	bool required;
-	bool none;     /* a table: `none` in place of the map hides what the layers below it say */
-	unsigned kind; /* a table: of all tables of a map that have a kind (not 0), there is one at
-			  most. The first layer that has one decides which is read; its kind goes
-			  to the enum at kind_offset. */
+	bool elsewhere; /* a table whose rows the reference tells where they come first */
+	bool none;      /* a table: `none` in place of the map hides what the layers below it say */
+	unsigned kind;  /* a table: of all tables of a map that have a kind (not 0), there is one at
+			   most. The first layer that has one decides which is read; its kind goes
+			   to the enum at kind_offset. */
 	unsigned kind_offset;
 };
 

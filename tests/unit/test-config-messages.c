@@ -11,7 +11,8 @@ static void an_unknown_key_is_named_with_the_nearest_known_one(void **state)
 	assert_refused("node: {name: a, zon: b}\n",
 			MAIN ":1:17: node: unknown key \"zon\"; did you mean \"zone\"?");
 	assert_refused("node: {colour: a}\n",
-			MAIN ":1:8: node: unknown key \"colour\"; known are name and zone");
+			MAIN
+			":1:8: node: unknown key \"colour\"; known are name, zone and address_from");
 	assert_refused(SOURCES
 			"services:\n  catalog:\n    drain:\n      propagation: {registy: 5s}\n",
 			MAIN
