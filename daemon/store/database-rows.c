@@ -23,10 +23,15 @@ static const char *const statements[STATEMENT_MAX] = {
 	[REMOVE_DRAIN] = "DELETE FROM drain WHERE id = ?1",
 	[PUT_CURSOR] = "INSERT INTO cursor VALUES (?1, ?2) ON CONFLICT DO UPDATE SET position = ?2",
 	[REMOVE_CURSOR] = "DELETE FROM cursor WHERE service = ?1",
+	[PUT_REGISTRATION] =
+			"INSERT INTO registration VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET"
+			" record = ?3",
+	[REMOVE_REGISTRATION] = "DELETE FROM registration WHERE service = ?1 AND id = ?2",
 };
 
 static const char clear_all[] =
-		"DELETE FROM feed; DELETE FROM endpoints; DELETE FROM drain; DELETE FROM cursor";
+		"DELETE FROM feed; DELETE FROM endpoints; DELETE FROM drain; DELETE FROM cursor;"
+		"DELETE FROM registration";
 
 /* ---- statements ---- */
 
@@ -63,7 +68,7 @@ static int bind_key(struct database *d, enum statement which, const struct row *
 	int rc;
 
 	rc = bind_text(d, which, 1, service, strlen(service));
-	if (rc != SQLITE_OK || row_kind(row) != ROW_FEED)
+	if (rc != SQLITE_OK || row_kind(row) == ROW_DRAIN || row_kind(row) == ROW_CURSOR)
 		return rc;
 
 	return bind_text(d, which, 2, source, strlen(source));
@@ -95,6 +100,7 @@ static int write_removal(struct database *d, const struct row *row, struct usher
 		[ROW_FEED] = REMOVE_FEED,
 		[ROW_DRAIN] = REMOVE_DRAIN,
 		[ROW_CURSOR] = REMOVE_CURSOR,
+		[ROW_REGISTRATION] = REMOVE_REGISTRATION,
 	};
 	enum statement which = removal[row_kind(row)];
 	int r;
@@ -164,6 +170,17 @@ static int write_cursor(struct database *d, const struct row *row, struct usher_
 	return run_bound(d, PUT_CURSOR, rc, reterr);
 }
 
+static int write_registration(struct database *d, const struct row *row, struct usher_error *reterr)
+{
+	const struct content *content = row_content(row);
+	int rc = bind_key(d, PUT_REGISTRATION, row);
+
+	if (rc == SQLITE_OK)
+		rc = bind_text(d, PUT_REGISTRATION, 3, content->text, strlen(content->text));
+
+	return run_bound(d, PUT_REGISTRATION, rc, reterr);
+}
+
 static int write_row(struct database *d, const struct row *row, struct usher_error *reterr)
 {
 	if (!row_present(row))
@@ -175,6 +192,8 @@ static int write_row(struct database *d, const struct row *row, struct usher_err
 		return write_drain(d, row, reterr);
 	case ROW_CURSOR:
 		return write_cursor(d, row, reterr);
+	case ROW_REGISTRATION:
+		return write_registration(d, row, reterr);
 	}
 
 	return -EINVAL;
@@ -266,6 +285,21 @@ static int read_cursor(
 	return reader->cursor(userdata, service, (uint64_t) sqlite3_column_int64(statement, 1));
 }
 
+static int read_registration(
+		sqlite3_stmt *statement, const struct database_reader *reader, void *userdata)
+{
+	struct stored_registration registration = {
+		.service = column_text(statement, 0),
+		.id = column_text(statement, 1),
+		.json = column_text(statement, 2),
+	};
+
+	if (!registration.service || !registration.id || !registration.json)
+		return -ENOMEM;
+
+	return reader->registration(userdata, &registration);
+}
+
 static int read_table(struct database *d, const char *sql,
 		int (*read)(sqlite3_stmt *, const struct database_reader *, void *),
 		const struct database_reader *reader, void *userdata, struct usher_error *reterr)
@@ -301,8 +335,13 @@ int database_read(struct database *d, const struct database_reader *reader, void
 	if (r < 0)
 		return r;
 
-	return read_table(d, "SELECT service, position FROM cursor ORDER BY service", read_cursor,
+	r = read_table(d, "SELECT service, position FROM cursor ORDER BY service", read_cursor,
 			reader, userdata, reterr);
+	if (r < 0)
+		return r;
+
+	return read_table(d, "SELECT service, id, record FROM registration ORDER BY service, id",
+			read_registration, reader, userdata, reterr);
 }
 
 int database_read_reserved(struct database *d, uint64_t *ret_revision, struct usher_error *reterr)

@@ -22,6 +22,9 @@ static const char *const migrations[] = {
 	"  PRIMARY KEY (service, source));"
 	"CREATE TABLE drain (id TEXT PRIMARY KEY, finished INTEGER NOT NULL, record TEXT NOT NULL);"
 	"CREATE TABLE cursor (service TEXT PRIMARY KEY, position INTEGER NOT NULL) WITHOUT ROWID;",
+
+	"CREATE TABLE registration (service TEXT NOT NULL, id TEXT NOT NULL, record TEXT NOT NULL,"
+	"  PRIMARY KEY (service, id));",
 };
 
 #define SCHEMA_VERSION ((int) ELEMENTS(migrations))
@@ -179,7 +182,7 @@ static int migrate(struct database *d, struct usher_error *reterr)
 	if (version > (uint64_t) SCHEMA_VERSION)
 		return usher_error_set(reterr, -EPROTONOSUPPORT,
 				"%s: written by a newer usherd (schema %d, this one knows %d); start "
-				"that one, or move the file away and lose its drains",
+				"that one, or move the file away and lose its drains and registrations",
 				d->path, (int) version, SCHEMA_VERSION);
 	if (version == (uint64_t) SCHEMA_VERSION)
 		return 0;

@@ -31,6 +31,7 @@ struct database_reader {
 			size_t endpoints_size);
 	int (*drain)(void *userdata, const struct stored_drain *drain);
 	int (*cursor)(void *userdata, const char *service, uint64_t cursor);
+	int (*registration)(void *userdata, const struct stored_registration *registration);
 };
 int database_read(struct database *d, const struct database_reader *reader, void *userdata,
 		struct usher_error *reterr);

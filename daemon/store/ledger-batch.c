@@ -93,7 +93,7 @@ static void ledger_settle_row(struct ledger *ledger, struct row *row, int r, con
 		if (!changed_since && row->caller_decides)
 			ledger_revert(ledger, row);
 		else
-			ledger_queue(ledger, row, row->kind == ROW_DRAIN ? ROW_AWAITED : ROW_LATER,
+			ledger_queue(ledger, row, row_is_record(row) ? ROW_AWAITED : ROW_LATER,
 					row->writing_whole);
 	}
 	ledger_forget_unused(ledger, row);

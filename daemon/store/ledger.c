@@ -63,9 +63,14 @@ void row_set_content(struct row *row, struct content *content)
 	row->content = content;
 }
 
+bool row_is_record(const struct row *row)
+{
+	return row->kind == ROW_DRAIN || row->kind == ROW_REGISTRATION;
+}
+
 void row_keep(struct row *row, struct content *content)
 {
-	if (row->kind != ROW_DRAIN)
+	if (!row_is_record(row))
 		return;
 	content_ref(content);
 	content_unref(row->kept);
@@ -143,13 +148,13 @@ static int ledger_find_or_add(struct ledger *ledger, enum row_kind kind, const c
 
 /* ---- changes ---- */
 
-static int ledger_change_drain(struct ledger *ledger, const char *id, struct content *content,
-		struct completion *completion)
+static int change_record(struct ledger *ledger, enum row_kind kind, const char *first,
+		const char *second, struct content *content, struct completion *completion)
 {
 	struct row *row;
 	int r;
 
-	r = ledger_find_or_add(ledger, ROW_DRAIN, id, "", &row);
+	r = ledger_find_or_add(ledger, kind, first, second, &row);
 	if (r < 0)
 		return r;
 	row_set_content(row, content);
@@ -162,24 +167,42 @@ static int ledger_change_drain(struct ledger *ledger, const char *id, struct con
 	return 0;
 }
 
-int ledger_put_drain(struct ledger *ledger, const char *id, const char *json, bool finished,
-		struct completion *completion)
+static int put_record(struct ledger *ledger, enum row_kind kind, const char *first,
+		const char *second, struct content *content, struct completion *completion)
 {
-	struct content *content = content_new(NULL, json, finished);
 	int r;
 
 	if (!content)
 		return -ENOMEM;
-	r = ledger_change_drain(ledger, id, content, completion);
+	r = change_record(ledger, kind, first, second, content, completion);
 	if (r < 0)
 		content_unref(content);
 
 	return r;
 }
 
+int ledger_put_drain(struct ledger *ledger, const char *id, const char *json, bool finished,
+		struct completion *completion)
+{
+	return put_record(ledger, ROW_DRAIN, id, "", content_new(NULL, json, finished), completion);
+}
+
 int ledger_remove_drain(struct ledger *ledger, const char *id, struct completion *completion)
 {
-	return ledger_change_drain(ledger, id, NULL, completion);
+	return change_record(ledger, ROW_DRAIN, id, "", NULL, completion);
+}
+
+int ledger_put_registration(struct ledger *ledger, const char *service, const char *id,
+		const char *json, struct completion *completion)
+{
+	return put_record(ledger, ROW_REGISTRATION, service, id, content_new(NULL, json, false),
+			completion);
+}
+
+int ledger_remove_registration(struct ledger *ledger, const char *service, const char *id,
+		struct completion *completion)
+{
+	return change_record(ledger, ROW_REGISTRATION, service, id, NULL, completion);
 }
 
 /* The row of a feed, present, and counted at the cursor of its service. */
@@ -324,8 +347,8 @@ void ledger_requeue_all(struct ledger *ledger)
 			row->caller_decides = false;
 		ledger_unqueue(ledger, row);
 		ledger_queue(ledger, row,
-				row->kind == ROW_DRAIN || queue == ROW_AWAITED ? ROW_AWAITED
-									       : ROW_LATER,
+				row_is_record(row) || queue == ROW_AWAITED ? ROW_AWAITED
+									   : ROW_LATER,
 				true);
 	}
 }

@@ -22,7 +22,8 @@
 enum row_kind {
 	ROW_FEED,
 	ROW_DRAIN,
-	ROW_CURSOR
+	ROW_CURSOR,
+	ROW_REGISTRATION
 };
 
 /* How soon a row is to be written; also the order within a batch. */
@@ -46,6 +47,11 @@ int ledger_put_drain(struct ledger *ledger, const char *id, const char *json, bo
 		struct completion *completion);
 /* Removing what is not there is fine, and is answered like anything else. */
 int ledger_remove_drain(struct ledger *ledger, const char *id, struct completion *completion);
+/* The same for a registration, named by two. */
+int ledger_put_registration(struct ledger *ledger, const char *service, const char *id,
+		const char *json, struct completion *completion);
+int ledger_remove_registration(struct ledger *ledger, const char *service, const char *id,
+		struct completion *completion);
 /* > 0: the set is equal to the one before, so only the time is to be written. */
 int ledger_put_feed(struct ledger *ledger, const struct stored_feed *feed,
 		struct completion *completion);
@@ -74,9 +80,9 @@ void ledger_take(struct ledger *ledger, size_t max, struct batch *ret);
 /* Put rows of the batch back into the queue, as if they had not been taken: all, or those that
  * nobody waits for. */
 void ledger_untake(struct ledger *ledger, struct batch *batch, bool only_others);
-/* On disk, or refused with a reason. What was refused is queued again, except a drain whose caller
- * was waiting: it is told, decides, and the row is again what the disk has. Answers go to the
- * inbox, or nowhere when that is NULL. Empties the batch. */
+/* On disk, or refused with a reason. What was refused is queued again, except a drain or a
+ * registration whose caller was waiting: it is told, decides, and the row is again what the disk
+ * has. Answers go to the inbox, or nowhere when that is NULL. Empties the batch. */
 void ledger_settle(struct ledger *ledger, struct batch *batch, int r, const char *reason,
 		struct inbox *inbox);
 
@@ -84,8 +90,8 @@ void ledger_settle(struct ledger *ledger, struct batch *batch, int r, const char
 struct row *row_next(const struct row *row);
 enum row_kind row_kind(const struct row *row);
 const char *row_service(const struct row *row); /* or the id of a drain */
-const char *row_source(const struct row *row);
-bool row_whole(const struct row *row);   /* false: a feed of which only the time is */
-bool row_present(const struct row *row); /* false: it is to be removed */
+const char *row_source(const struct row *row);  /* or the id of a registration */
+bool row_whole(const struct row *row);          /* false: a feed of which only the time is */
+bool row_present(const struct row *row);        /* false: it is to be removed */
 const struct content *row_content(const struct row *row); /* not of a cursor */
 uint64_t row_number(const struct row *row);               /* the time of a feed, or a cursor */

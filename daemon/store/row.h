@@ -14,12 +14,12 @@ struct row {
 	enum row_kind kind;
 	enum row_queue queue;
 	bool present, whole;
-	bool caller_decides; /* the last change of a drain has somebody who waits for it */
+	bool caller_decides; /* the last change of a record has somebody who waits for it */
 	bool writing, writing_present, writing_whole;
 	enum row_queue writing_queue;
 	unsigned feeds; /* of a cursor: how many of its service are present */
 	struct content *content, *writing_content;
-	struct content *kept; /* of a drain: what the disk has; NULL: nothing */
+	struct content *kept; /* of a record: what the disk has; NULL: nothing */
 	bool kept_lost;       /* the disk had it, until the file was lost */
 	uint64_t number, writing_number;
 	struct completion *waiting, *writing_waiting;
@@ -38,5 +38,7 @@ void ledger_unqueue(struct ledger *ledger, struct row *row);
 void ledger_forget_unused(struct ledger *ledger, struct row *row);
 
 void row_set_content(struct row *row, struct content *content); /* takes the content */
-/* Of a drain: the disk has this content now. */
+/* Whether it is a drain or a registration: what somebody decided, and no mere memory. */
+bool row_is_record(const struct row *row);
+/* Of a record: the disk has this content now. */
 void row_keep(struct row *row, struct content *content);

@@ -41,6 +41,18 @@ static void due_now(struct store *s)
 	(void) pthread_cond_signal(&s->wake);
 }
 
+/* Under the lock: somebody waits for what was changed, unless it was not. */
+static int end_change(struct store *store, int r, struct completion *completion)
+{
+	if (r >= 0)
+		due_now(store);
+	store_unlock(store);
+	if (r < 0)
+		free(completion);
+
+	return r;
+}
+
 int store_put_drain(struct store *store, const char *id, const char *json, bool finished,
 		store_done done, void *userdata)
 {
@@ -52,13 +64,8 @@ int store_put_drain(struct store *store, const char *id, const char *json, bool 
 		return r;
 	store_lock(store);
 	r = ledger_put_drain(store->ledger, id, json, finished, completion);
-	if (r >= 0)
-		due_now(store);
-	store_unlock(store);
-	if (r < 0)
-		free(completion);
 
-	return r;
+	return end_change(store, r, completion);
 }
 
 int store_remove_drain(struct store *store, const char *id, store_done done, void *userdata)
@@ -71,13 +78,38 @@ int store_remove_drain(struct store *store, const char *id, store_done done, voi
 		return r;
 	store_lock(store);
 	r = ledger_remove_drain(store->ledger, id, completion);
-	if (r >= 0)
-		due_now(store);
-	store_unlock(store);
-	if (r < 0)
-		free(completion);
 
-	return r;
+	return end_change(store, r, completion);
+}
+
+int store_put_registration(struct store *store, const char *service, const char *id,
+		const char *json, store_done done, void *userdata)
+{
+	struct completion *completion;
+	int r;
+
+	r = completion_new(done, userdata, &completion);
+	if (r < 0)
+		return r;
+	store_lock(store);
+	r = ledger_put_registration(store->ledger, service, id, json, completion);
+
+	return end_change(store, r, completion);
+}
+
+int store_remove_registration(struct store *store, const char *service, const char *id,
+		store_done done, void *userdata)
+{
+	struct completion *completion;
+	int r;
+
+	r = completion_new(done, userdata, &completion);
+	if (r < 0)
+		return r;
+	store_lock(store);
+	r = ledger_remove_registration(store->ledger, service, id, completion);
+
+	return end_change(store, r, completion);
 }
 
 /* NOLINTNEXTLINE(readability-function-size): a feed is that much */
@@ -244,6 +276,19 @@ static int load_cursor(void *userdata, const char *service, uint64_t cursor)
 	return r == -ENOENT ? 0 : r; /* of a service that has gone */
 }
 
+static int load_registration(void *userdata, const struct stored_registration *registration)
+{
+	const struct load *load = userdata;
+	int r;
+
+	r = ledger_put_registration(load->store->ledger, registration->service, registration->id,
+			registration->json, NULL);
+	if (r >= 0 && load->loader->registration)
+		load->loader->registration(load->userdata, registration);
+
+	return r;
+}
+
 static int store_load(struct store *s, const struct store_loader *loader, void *userdata,
 		struct usher_error *reterr)
 {
@@ -251,6 +296,7 @@ static int store_load(struct store *s, const struct store_loader *loader, void *
 		.feed = load_feed,
 		.drain = load_drain,
 		.cursor = load_cursor,
+		.registration = load_registration,
 	};
 	struct load load = { .store = s, .loader = loader, .userdata = userdata };
 	int r;

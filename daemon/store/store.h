@@ -1,8 +1,8 @@
 #pragma once
 
-/* The disk: the record of drains, the last known directory, and the revisions handed out, in one
- * SQLite file (WAL, synchronous FULL) behind a thread of its own, which commits what has gathered
- * in one transaction.
+/* The disk: the records of drains and registrations, the last known directory, and the revisions
+ * handed out, in one SQLite file (WAL, synchronous FULL) behind a thread of its own, which commits
+ * what has gathered in one transaction.
  *
  * The core never waits: it posts, and is called back when the commit is on disk. What is lost or
  * damaged is said once and started anew beside it (NAME.damaged-TIME); a file that somebody deleted
@@ -35,10 +35,18 @@ struct stored_drain {
 	bool finished;
 };
 
+struct stored_registration {
+	const char *service;
+	const char *id;
+	const char *json; /* the whole record */
+};
+
 struct store_loader {
 	void (*feed)(void *userdata, const struct stored_feed *feed);
 	void (*drain)(void *userdata, const struct stored_drain *drain);
 	void (*cursor)(void *userdata, const char *service, uint64_t cursor);
+	/* NULL: nobody is interested */
+	void (*registration)(void *userdata, const struct stored_registration *registration);
 };
 
 /* Open DIR/usher.db, creating the folder (0750) and the file (0640) as needed, read it through the
@@ -62,11 +70,16 @@ typedef void (*store_done)(void *userdata, int r, const char *reason);
  * twice before a commit, the later is written and both are answered. Errors at once: ENOMEM, E2BIG
  * (a name longer than USHER_TEXT_MAX).
  *
- * Where the disk does not take a drain whose caller waits, the caller is told and decides, and the
- * drain is again what the disk has; everything else is tried again until it is on disk. */
+ * Where the disk does not take a drain or a registration whose caller waits, the caller is told and
+ * decides, and the record is again what the disk has; everything else is tried again until it is on
+ * disk. */
 int store_put_drain(struct store *store, const char *id, const char *json, bool finished,
 		store_done done, void *userdata);
 int store_remove_drain(struct store *store, const char *id, store_done done, void *userdata);
+int store_put_registration(struct store *store, const char *service, const char *id,
+		const char *json, store_done done, void *userdata);
+int store_remove_registration(struct store *store, const char *service, const char *id,
+		store_done done, void *userdata);
 int store_put_feed(struct store *store, const char *service, const char *source,
 		struct usher_endpoints *endpoints, const char *revision,
 		uint64_t observed_wall_usec, store_done done, void *userdata);
