@@ -103,6 +103,24 @@ static void complete_drains(struct completion *c, bool unfinished)
 	}
 }
 
+/* Those that the configuration declares are not anybody's to take out. */
+static void complete_registrations(struct completion *c, bool of_the_api)
+{
+	cleanup(json_decrefp) json_t *answer = ask(c, "/v1/registrations");
+	const json_t *list = json_object_get(answer, "registrations");
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *registration = json_array_get(list, i);
+		char text[2 * USHER_TEXT_MAX];
+
+		if (of_the_api && strcmp(field_text(registration, "origin"), "api") != 0)
+			continue;
+		(void) snprintf(text, sizeof(text), "%s/%s", field_text(registration, "service"),
+				field_text(registration, "id"));
+		candidate(c, text);
+	}
+}
+
 static void complete_listed(struct completion *c, const struct kind *kind)
 {
 	cleanup(json_decrefp) json_t *answer = ask(c, kind->path);
@@ -140,6 +158,9 @@ static void complete_names(struct completion *c, const struct verb *verb, const 
 		return;
 	case KIND_DRAIN:
 		complete_drains(c, false);
+		return;
+	case KIND_REGISTRATION:
+		complete_registrations(c, false);
 		return;
 	case KIND_SOURCE:
 	case KIND_CONSUMER:
@@ -187,6 +208,10 @@ static void complete_argument(
 		return;
 	case ARGUMENT_DRAIN:
 		complete_drains(c, true);
+		return;
+	case ARGUMENT_REGISTRATION:
+		if (position == 0)
+			complete_registrations(c, true);
 		return;
 	case ARGUMENT_FILE:
 		(void) printf(":files\n");

@@ -399,6 +399,93 @@ static int describe_drain(struct ctl *ctl, char *name)
 	return EXIT_DONE;
 }
 
+static const struct column registry_columns[] = { { "REGISTRY" }, { "NAME" }, { "STATE" },
+	{ "TOLD", .right = true }, { "RENEWED", .right = true }, { "NEXT", .right = true },
+	{ "FAILURES", .right = true }, { "ERROR" }, {} };
+
+static void describe_registry(struct table *table, const json_t *place)
+{
+	const char *state = field_text(place, "state");
+	uint64_t waiting_msec = field_msec(place, "waiting_ms");
+	char age[HUMAN_TEXT_MAX];
+
+	table_row(table);
+	table_cell(table, 0, "%s", field_text(place, "source"));
+	table_cell(table, 1, "%s", field_text(place, "name"));
+	table_cell(table, 2, "%s", state);
+	table_tint(table, 2, tint_of(state));
+	table_cell(table, 3, "%s", human_age(field_msec(place, "told_ms"), age));
+	table_cell(table, 4, "%s", human_age(field_msec(place, "renewed_ms"), age));
+	table_cell(table, 5, "%s", human_age(field_msec(place, "next_ms"), age));
+	if (waiting_msec != UINT64_MAX)
+		table_cell(table, 5, "asked %s ago", human_elapsed(waiting_msec, age));
+	table_cell(table, 6, "%" PRIu64, field_number(place, "failures"));
+	table_cell(table, 7, "%s", field_text(place, "error"));
+}
+
+static int describe_registries(const struct ctl *ctl, const json_t *list)
+{
+	cleanup(table_freep) struct table *table = table_new(ctl, registry_columns);
+
+	if (json_array_size(list) == 0) {
+		section_field(0, "Registries", "none");
+		return EXIT_DONE;
+	}
+	section_field(0, "Registries", "%s", "");
+	for (size_t i = 0; table && i < json_array_size(list); i++)
+		describe_registry(table, json_array_get(list, i));
+	return table_print(table, stdout, "  ");
+}
+
+static void describe_instance(const json_t *endpoint)
+{
+	json_t *metadata = json_object_get(endpoint, "metadata");
+	char authority[USHER_AUTHORITY_MAX];
+
+	if (!json_is_object(endpoint)) {
+		section_field(0, "Address", "-");
+		return;
+	}
+	section_field(0, "Address", "%s", endpoint_authority(endpoint, authority));
+	section_value(0, "secure", json_object_get(endpoint, "secure"));
+	section_field(0, "Zone", "%s", field_text(endpoint, "zone"));
+	section_field(0, "Weight", "%" PRIu64, field_number(endpoint, "weight"));
+	if (json_object_size(metadata) == 0)
+		return;
+	(void) printf("Metadata:\n");
+	section_labels(2, metadata);
+}
+
+static int describe_registration(struct ctl *ctl, char *name)
+{
+	cleanup(json_decrefp) json_t *answer = NULL;
+	autofree char *path = NULL;
+	const char *service, *id;
+	char age[HUMAN_TEXT_MAX];
+	int r = ctl_split_target(ctl, name, &service, &id);
+
+	if (r != EXIT_DONE)
+		return r;
+	path = ctl_path("/v1/registrations/%s/%s", service, id);
+	r = ctl_get(ctl, path, &answer);
+	if (r != EXIT_DONE)
+		return r;
+	if (output_is_data(ctl))
+		return output_data(ctl, answer);
+	section_field(0, "Registration", "%s", field_text(answer, "id"));
+	section_field(0, "Service", "%s", field_text(answer, "service"));
+	section_state(ctl, 0, "State", field_text(answer, "state"));
+	section_field(0, "Since", "%s", human_age(field_msec(answer, "since_ms"), age));
+	section_field(0, "Why", "%s", field_text(answer, "why"));
+	section_field(0, "Origin", "%s", field_text(answer, "origin"));
+	section_field(0, "By", "%s", field_text(answer, "requested_by"));
+	describe_instance(json_object_get(answer, "endpoint"));
+	health_describe(ctl, json_object_get(answer, "health"));
+	section_field(0, "On unhealthy", "%s", field_text(answer, "on_unhealthy"));
+	section_field(0, "On stop", "%s", field_text(answer, "on_stop"));
+	return describe_registries(ctl, json_object_get(answer, "registries"));
+}
+
 static int describe_listed(struct ctl *ctl, const struct kind *kind, const char *name)
 {
 	cleanup(json_decrefp) json_t *item = NULL;
@@ -427,6 +514,8 @@ static int describe_one(struct ctl *ctl, const struct kind *kind, char *name)
 		return describe_endpoint(ctl, name);
 	case KIND_DRAIN:
 		return describe_drain(ctl, name);
+	case KIND_REGISTRATION:
+		return describe_registration(ctl, name);
 	case KIND_SOURCE:
 	case KIND_CONSUMER:
 	case KIND_PLUGIN:

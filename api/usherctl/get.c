@@ -34,18 +34,27 @@ static bool names_match(struct names *names, const char *text)
 	return match;
 }
 
-/* "catalog", "catalog/catalog-a" or the drain's id */
-static bool names_match_drain(struct names *names, const json_t *drain)
+/* "catalog", "catalog/catalog-a" or the id; of a service's things, the second is the one that
+ * `within` names. */
+static bool names_match_within(struct names *names, const json_t *item, const char *within)
 {
 	autofree char *target = NULL;
 	bool match;
 
-	if (asprintf(&target, "%s/%s", field_text(drain, "service"),
-			    field_text(drain, "endpoint")) < 0)
+	if (asprintf(&target, "%s/%s", field_text(item, "service"), field_text(item, within)) < 0)
 		return false;
-	match = names_match(names, field_text(drain, "id"));
-	match = names_match(names, field_text(drain, "service")) || match;
+	match = names_match(names, field_text(item, "id"));
+	match = names_match(names, field_text(item, "service")) || match;
 	return names_match(names, target) || match;
+}
+
+static bool names_match_item(struct names *names, const struct kind *kind, const json_t *item)
+{
+	if (kind->id == KIND_DRAIN)
+		return names_match_within(names, item, "endpoint");
+	if (kind->id == KIND_REGISTRATION)
+		return names_match_within(names, item, "id");
+	return names_match(names, field_text(item, kind->key));
 }
 
 /* Leave in the list of an answer only what the names ask for. */
@@ -55,11 +64,7 @@ static void answer_filter(json_t *answer, const struct kind *kind, struct names 
 
 	for (size_t i = json_array_size(list); i-- > 0;) {
 		const json_t *item = json_array_get(list, i);
-		bool match = kind->id == KIND_DRAIN
-				? names_match_drain(names, item)
-				: names_match(names, field_text(item, kind->key));
-
-		if (!match)
+		if (!names_match_item(names, kind, item))
 			(void) json_array_remove(list, i);
 	}
 	if (names->count > 0)

@@ -169,6 +169,53 @@ static void table_add_plugin(struct table *table, const json_t *plugin)
 	table_cell(table, 6, "%s", field_text(plugin, "path"));
 }
 
+static const struct column registration_columns[] = { { "REGISTRATION" }, { "STATE" },
+	{ "ADDRESS" }, { "REGISTRIES" }, { "SINCE", .right = true }, { "WHY" },
+	{ "ORIGIN", .wide = true }, { "HEALTH", .wide = true }, { "ON-UNHEALTHY", .wide = true },
+	{ "ON-STOP", .wide = true }, { "BY", .wide = true }, {} };
+
+/* "consul, files (failing)" */
+static void add_registries(const json_t *registration, char *text, size_t size)
+{
+	const json_t *list = json_object_get(registration, "registries");
+	const char *whole = field_text(registration, "state");
+
+	text[0] = '\0';
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const json_t *place = json_array_get(list, i);
+		const char *state = field_text(place, "state");
+		bool same = strcmp(state, whole) == 0;
+		size_t used = strlen(text);
+
+		(void) snprintf(text + used, size - used, "%s%s%s%s%s", i > 0 ? ", " : "",
+				field_text(place, "source"), same ? "" : " (", same ? "" : state,
+				same ? "" : ")");
+	}
+}
+
+static void table_add_registration(struct table *table, const json_t *registration)
+{
+	json_t *endpoint = json_object_get(registration, "endpoint");
+	char text[512], authority[USHER_AUTHORITY_MAX];
+
+	table_row(table);
+	table_cell(table, 0, "%s/%s", field_text(registration, "service"),
+			field_text(registration, "id"));
+	table_cell(table, 1, "%s", field_text(registration, "state"));
+	table_tint(table, 1, tint_of(field_text(registration, "state")));
+	if (json_is_object(endpoint))
+		table_cell(table, 2, "%s", endpoint_authority(endpoint, authority));
+	add_registries(registration, text, sizeof(text));
+	table_cell(table, 3, "%s", *text ? text : "-");
+	table_cell(table, 4, "%s", human_age(field_msec(registration, "since_ms"), text));
+	table_cell(table, 5, "%s", field_text(registration, "why"));
+	table_cell(table, 6, "%s", field_text(registration, "origin"));
+	table_cell(table, 7, "%s", field_text(json_object_get(registration, "health"), "state"));
+	table_cell(table, 8, "%s", field_text(registration, "on_unhealthy"));
+	table_cell(table, 9, "%s", field_text(registration, "on_stop"));
+	table_cell(table, 10, "%s", field_text(registration, "requested_by"));
+}
+
 const struct kind kinds[] = {
 	{ KIND_SERVICE, "services", "service", "/v1/services", "services", "service",
 			service_columns, table_add_service },
@@ -181,6 +228,8 @@ const struct kind kinds[] = {
 			table_add_drain },
 	{ KIND_PLUGIN, "plugins", "plugin", "/v1/plugins", "plugins", "name", plugin_columns,
 			table_add_plugin },
+	{ KIND_REGISTRATION, "registrations", "registration", "/v1/registrations", "registrations",
+			"id", registration_columns, table_add_registration },
 	{ 0 },
 };
 
@@ -201,7 +250,7 @@ const struct kind *kind_find(const struct ctl *ctl, const char *name)
 				near);
 	else
 		(void) ctl_usage(ctl,
-				"\"%s\" is no kind of thing: services, endpoints, sources, consumers, drains or plugins",
+				"\"%s\" is no kind of thing: services, endpoints, sources, consumers, drains, plugins or registrations",
 				name);
 	return NULL;
 }

@@ -11,6 +11,7 @@ enum kind_id {
 	KIND_CONSUMER,
 	KIND_DRAIN,
 	KIND_PLUGIN,
+	KIND_REGISTRATION,
 };
 
 struct kind {

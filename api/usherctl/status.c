@@ -21,6 +21,19 @@ static void status_probes(const json_t *prober)
 				    : "");
 }
 
+static void status_registrations(const json_t *registrations)
+{
+	uint64_t failing = field_number(registrations, "failing");
+
+	if (field_number(registrations, "total") == 0)
+		return;
+	section_field(0, "Registrations", "%" PRIu64 " registered of %" PRIu64,
+			field_number(registrations, "registered"),
+			field_number(registrations, "total"));
+	if (failing > 0)
+		section_field(0, "Failing", "%" PRIu64 ": see usherctl get registrations", failing);
+}
+
 static void status_print(const struct ctl *ctl, const json_t *status)
 {
 	const json_t *node = json_object_get(status, "node"),
@@ -47,6 +60,7 @@ static void status_print(const struct ctl *ctl, const json_t *status)
 			field_number(sources, "total"));
 	section_field(0, "Drains", "%" PRIu64 " running",
 			field_number(json_object_get(status, "drains"), "running"));
+	status_registrations(json_object_get(status, "registrations"));
 	status_probes(json_object_get(status, "prober"));
 	section_field(0, "Configuration", "%s, loaded %s", field_text(config, "path"),
 			field_text(config, "loaded_at"));

@@ -55,16 +55,17 @@ const struct option_info option_infos[OPTION_IDS] = {
 #define WAIT_USAGE "[--wait] [--wait-timeout DURATION]"
 
 const struct verb verbs[] = {
-	{ "get", "get services|endpoints|sources|consumers|drains|plugins [NAME...]",
+	{ "get", "get services|endpoints|sources|consumers|drains|plugins|registrations [NAME...]",
 			"List things, all or by name",
-			"NAME is the thing's own; for endpoints it is SERVICE or SERVICE/ENDPOINT, for drains an id, a\n"
-			"SERVICE or SERVICE/ENDPOINT. Endpoints are listed with those that are left out, and why;\n"
-			"--chosen leaves them out. get drains --wait waits until none of them runs, those included that begin\n"
-			"meanwhile: 0 all ended as meant, 124 gave up waiting, else as for drain.",
+			"NAME is the thing's own; for endpoints it is SERVICE or SERVICE/ENDPOINT, for drains and\n"
+			"registrations an id, a SERVICE or SERVICE/ID. Endpoints are listed with those that are left out,\n"
+			"and why; --chosen leaves them out. get drains --wait waits until none of them runs, those included\n"
+			"that begin meanwhile: 0 all ended as meant, 124 gave up waiting, else as for drain.",
 			O(MAX_AGE) | O(CHOSEN) | WAITING, ARGUMENT_KIND, 1, SIZE_MAX, verb_get },
-	{ "describe", "describe service|endpoint|source|consumer|drain|plugin NAME...",
+	{ "describe",
+			"describe service|endpoint|source|consumer|drain|plugin|registration NAME...",
 			"Everything about one thing",
-			"An endpoint is named SERVICE/ENDPOINT; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"
+			"An endpoint or registration is named SERVICE/ID; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"
 			"of it. A plug-in is described with the table of its options.",
 			O(MAX_AGE), ARGUMENT_KIND, 2, SIZE_MAX, verb_describe },
 	{ "pick", "pick SERVICE " REQUEST_USAGE, "Choose one endpoint",
@@ -97,6 +98,18 @@ const struct verb verbs[] = {
 	{ "cancel", "cancel DRAIN-ID|SERVICE/ENDPOINT " WAIT_USAGE, "Stop a drain and go back",
 			"With --wait, 0 says that the endpoint is back in service.", WAITING,
 			ARGUMENT_DRAIN, 1, 1, verb_cancel },
+	{ "register", "register SERVICE/ID port=PORT [KEY=VALUE...] " WAIT_USAGE,
+			"Have an instance of this node registered",
+			"KEY is one of an item of `registrations` in the configuration, such as address, sources or\n"
+			"metadata.NAME; a dot goes a map deeper (health.http.path=/health). VALUE is a text, or JSON.\n"
+			"usherd keeps it, through restarts too, until it is deregistered: it waits for the first good\n"
+			"check, registers it, keeps it alive, and registers it again where a registry loses it.\n"
+			"Asking again changes what is registered. With --wait, 0 says that every registry has it.",
+			WAITING, ARGUMENT_REGISTRATION, 2, SIZE_MAX, verb_register },
+	{ "deregister", "deregister SERVICE/ID " WAIT_USAGE, "Take out what was registered",
+			"With --wait, 0 says that no registry has it any more. What the configuration declares is taken out\n"
+			"there.",
+			WAITING, ARGUMENT_REGISTRATION, 1, 1, verb_deregister },
 	{ "budget", "budget [SERVICE [--rate PER_SECOND] [--endpoints N]]",
 			"How long a stopped endpoint may still be chosen, at worst; what checks cost",
 			"Adds the declared windows up before anyone starts, and tells what is proven from what is assumed;\n"

@@ -43,10 +43,11 @@ extern const struct option_info option_infos[OPTION_IDS];
 /* What a verb's arguments are, for completion. */
 enum argument_kind {
 	ARGUMENT_NONE,
-	ARGUMENT_KIND,    /* a kind of thing, then names of it */
-	ARGUMENT_SERVICE, /* one service */
-	ARGUMENT_TARGET,  /* SERVICE/ENDPOINT */
-	ARGUMENT_DRAIN,   /* a drain's id, or SERVICE/ENDPOINT */
+	ARGUMENT_KIND,         /* a kind of thing, then names of it */
+	ARGUMENT_SERVICE,      /* one service */
+	ARGUMENT_TARGET,       /* SERVICE/ENDPOINT */
+	ARGUMENT_DRAIN,        /* a drain's id, or SERVICE/ENDPOINT */
+	ARGUMENT_REGISTRATION, /* SERVICE/ID */
 	ARGUMENT_FILE,
 	ARGUMENT_SHELL,
 	ARGUMENT_VERB,
@@ -78,6 +79,8 @@ int verb_watch(struct ctl *ctl);
 int verb_drain(struct ctl *ctl);
 int verb_restore(struct ctl *ctl);
 int verb_cancel(struct ctl *ctl);
+int verb_register(struct ctl *ctl);
+int verb_deregister(struct ctl *ctl);
 int verb_budget(struct ctl *ctl);
 int verb_top(struct ctl *ctl);
 int verb_check(struct ctl *ctl);

@@ -439,6 +439,11 @@ struct source *directory_source_at(const struct directory *d, size_t i)
 	return NULL;
 }
 
+struct health_office *directory_health_office(const struct directory *d)
+{
+	return d->office;
+}
+
 void directory_prober_stats(const struct directory *d, struct prober_stats *ret)
 {
 	*ret = (struct prober_stats){ .stretch = 1 };

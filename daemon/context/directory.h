@@ -14,6 +14,7 @@
 #include "store.h"
 #include "worker.h"
 
+struct health_office;
 struct prober_stats;
 
 struct directory_events {
@@ -77,6 +78,9 @@ struct source_view {
 void directory_view_source(
 		const struct directory *d, const struct source *source, struct source_view *ret);
 struct plugins *directory_plugins(struct directory *d);
+/* The healths of all services, for who checks more by the same prober; NULL before the first
+ * configuration. */
+struct health_office *directory_health_office(const struct directory *d);
 /* What the node's one prober does, for all services. */
 void directory_prober_stats(const struct directory *d, struct prober_stats *ret);
 /* The highest revision published. */

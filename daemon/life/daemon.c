@@ -18,6 +18,7 @@
 #include "notify.h"
 #include "ownership.h"
 #include "readiness.h"
+#include "registrations.h"
 #include "reload.h"
 #include "rollout.h"
 #include "server.h"
@@ -53,10 +54,13 @@ struct daemon {
 	struct store *store;
 	struct directory *directory;
 	struct rollout *rollout;
+	struct registrations *registrations;
 	struct server *server;
 	struct reload *reload;
 	struct config_watch *watch; /* NULL: a reload is asked for */
 	struct config *config;
+
+	bool quiesced, deregistered; /* at a stop */
 };
 
 /* ---- what systemd and people are told ---- */
@@ -190,6 +194,7 @@ static int check_unchangeable(
 static int daemon_apply(struct daemon *d, struct config *config, struct usher_error *reterr)
 {
 	int none[DOOR_MAX] = { -1, -1, -1 };
+	struct registrations_plan *registrations = NULL;
 	struct directory_plan *plan = NULL;
 	int r;
 
@@ -200,14 +205,17 @@ static int daemon_apply(struct daemon *d, struct config *config, struct usher_er
 	if (r < 0)
 		return usher_error_prefix(reterr, r, "cannot look through the plug-in folders");
 	r = directory_prepare(d->directory, config, &plan, reterr);
-	if (r < 0)
-		return r;
-	r = server_listen(d->server, config, none, reterr);
+	if (r >= 0)
+		r = registrations_prepare(d->registrations, config, &registrations, reterr);
+	if (r >= 0)
+		r = server_listen(d->server, config, none, reterr);
 	if (r < 0) {
+		registrations_plan_free(registrations);
 		directory_plan_free(plan);
 		return r;
 	}
 	directory_apply(d->directory, plan);
+	registrations_apply(d->registrations, registrations);
 	config_unref(d->config);
 	d->config = config_ref(config);
 	d->loaded_wall_usec = clock_wall_usec();
@@ -321,13 +329,29 @@ static const struct server_above daemon_above = {
 
 /* ---- stop ---- */
 
+static void exit_when_done(struct daemon *d)
+{
+	if (d->quiesced && d->deregistered)
+		(void) sd_event_exit(d->event, 0);
+}
+
 static int daemon_on_quiesced(sd_event_source *source, uint64_t usec, void *userdata)
 {
 	struct daemon *d = userdata;
 
 	(void) usec;
 	sd_event_source_disable_unref(source);
-	return sd_event_exit(d->event, 0);
+	d->quiesced = true;
+	exit_when_done(d);
+	return 0;
+}
+
+static void daemon_on_deregistered(void *userdata)
+{
+	struct daemon *d = userdata;
+
+	d->deregistered = true;
+	exit_when_done(d);
 }
 
 static int daemon_on_terminate(
@@ -353,6 +377,7 @@ static int daemon_on_terminate(
 	else
 		log_info(NULL, "Stopping");
 	server_quiesce(d->server);
+	registrations_stop(d->registrations, daemon_on_deregistered, d);
 	if (sd_event_add_time_relative(d->event, NULL, CLOCK_BOOTTIME, QUIESCE_USEC, 1,
 			    daemon_on_quiesced, d) < 0)
 		return sd_event_exit(d->event, 0);
@@ -376,10 +401,17 @@ static void daemon_restore_cursor(void *userdata, const char *service, uint64_t 
 	directory_restore_cursor(((struct daemon *) userdata)->directory, service, cursor);
 }
 
+static void daemon_restore_registration(
+		void *userdata, const struct stored_registration *registration)
+{
+	registrations_restore(((struct daemon *) userdata)->registrations, registration);
+}
+
 static const struct store_loader daemon_store_loader = {
 	.feed = daemon_restore_feed,
 	.drain = daemon_restore_drain,
 	.cursor = daemon_restore_cursor,
+	.registration = daemon_restore_registration,
 };
 
 static int start_signals(struct daemon *d)
@@ -448,10 +480,14 @@ static int build_floors(struct daemon *d)
 	r = rollout_new(d->event, d->directory, d->worker, &d->rollout);
 	if (r < 0)
 		return r;
+	r = registrations_new(d->event, d->directory, &d->registrations);
+	if (r < 0)
+		return r;
 	r = server_new(d->event, d->directory, d->rollout, &d->server);
 	if (r < 0)
 		return r;
 	server_set_above(d->server, &daemon_above, d);
+	server_set_registrations(d->server, d->registrations);
 	rollout_set_above(d->rollout, server_rollout_above(), d->server);
 	return directory_subscribe(d->directory, &daemon_directory_events, d);
 }
@@ -466,6 +502,7 @@ static int open_store(struct daemon *d, struct usher_error *reterr)
 		return r;
 	directory_set_store(d->directory, d->store);
 	rollout_set_store(d->rollout, d->store);
+	registrations_set_store(d->registrations, d->store);
 	return 0;
 }
 
@@ -473,13 +510,20 @@ static int open_store(struct daemon *d, struct usher_error *reterr)
  * anybody can ask. */
 static int start_directory(struct daemon *d, struct usher_error *reterr)
 {
+	struct registrations_plan *registrations = NULL;
 	struct directory_plan *plan = NULL;
 	int r = directory_prepare(d->directory, d->config, &plan, reterr);
 
 	if (r < 0)
 		return r;
+	r = registrations_prepare(d->registrations, d->config, &registrations, reterr);
+	if (r < 0) {
+		directory_plan_free(plan);
+		return r;
+	}
 	directory_apply(d->directory, plan);
 	rollout_start(d->rollout);
+	registrations_apply(d->registrations, registrations);
 	return 0;
 }
 
@@ -561,6 +605,7 @@ static void daemon_release(struct daemon *d)
 	d->reload = reload_free(d->reload);
 	d->server = server_free(d->server);
 	d->rollout = rollout_free(d->rollout);
+	d->registrations = registrations_free(d->registrations);
 	if (d->directory && d->store)
 		directory_save(d->directory);
 	d->directory = directory_free(d->directory);
@@ -595,6 +640,7 @@ int daemon_run(struct daemon *d)
 int daemon_check(const char *config_path, struct usher_error *reterr)
 {
 	struct daemon d = { .config_path = strdup(config_path) };
+	struct registrations_plan *registrations = NULL;
 	struct directory_plan *plan = NULL;
 	int r = d.config_path ? config_load(config_path, &d.config, reterr) : -ENOMEM;
 
@@ -604,6 +650,9 @@ int daemon_check(const char *config_path, struct usher_error *reterr)
 		r = build_floors(&d);
 	if (r >= 0)
 		r = directory_prepare(d.directory, d.config, &plan, reterr);
+	if (r >= 0)
+		r = registrations_prepare(d.registrations, d.config, &registrations, reterr);
+	registrations_plan_free(registrations);
 	directory_plan_free(plan);
 	daemon_release(&d);
 	return r;

@@ -67,6 +67,24 @@ static void render_contexts(struct text *text, const struct server *s, uint64_t 
 	text_add_string(text, "]}");
 }
 
+static void render_registrations(struct text *text, const struct server *s)
+{
+	const struct registrations *r = s->registrations;
+	size_t total = 0, registered = 0, failing = 0;
+
+	for (size_t i = 0; r && i < registrations_count(r); i++) {
+		struct registration_view v = {};
+
+		registrations_get(r, i, &v);
+		total += v.state != REGISTRATION_REMOVED;
+		registered += v.state == REGISTRATION_REGISTERED;
+		failing += v.state == REGISTRATION_FAILING;
+	}
+	text_add_format(text,
+			", \"registrations\": {\"total\": %zu, \"registered\": %zu, \"failing\": %zu}",
+			total, registered, failing);
+}
+
 static void render_config(struct text *text, const struct server *s)
 {
 	const struct config *config = directory_config(s->directory);
@@ -105,6 +123,7 @@ int api_status(struct request *q)
 	text_add_unsigned(&text, directory_revision(s->directory));
 	render_contexts(&text, s, q->now_usec);
 	text_add_format(&text, ", \"drains\": {\"running\": %zu}", rollout_running(s->rollout));
+	render_registrations(&text, s);
 	render_config(&text, s);
 	text_add_string(&text, ", \"store\": {\"error\": ");
 	render_unclean(&text,

@@ -378,6 +378,7 @@ void http_stop(struct http *http)
 		reload_waits_cancel(http->door->server, http->door);
 		waits_cancel(&http->door->server->first_waits, http->door);
 		waits_cancel(&http->door->server->drain_waits, http->door);
+		waits_cancel(&http->door->server->registration_waits, http->door);
 		streams_cut(http->door->server, http->door);
 		(void) MHD_run(http->daemon);
 	}

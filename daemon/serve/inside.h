@@ -27,7 +27,8 @@ struct server {
 	sd_event *event;
 	struct directory *directory;
 	struct rollout *rollout;
-	const struct server_above *above; /* NULL: nobody is above */
+	struct registrations *registrations; /* NULL: nothing is registered */
+	const struct server_above *above;    /* NULL: nobody is above */
 	void *above_userdata;
 	uint64_t started_usec;
 	bool quiescing;
@@ -44,6 +45,7 @@ struct server {
 	struct answers answers;
 	struct reload_wait *reload_waits;
 	struct waits drain_waits;
+	struct waits registration_waits;
 	struct waits first_waits;
 	struct random random;
 

@@ -174,6 +174,59 @@ static void add_drains(struct text *text, const struct server *s)
 	}
 }
 
+static void add_registrations(struct text *text, const struct server *s)
+{
+	const struct registrations *r = s->registrations;
+	uint64_t counts[REGISTRATION_STATES] = {};
+
+	for (size_t i = 0; r && i < registrations_count(r); i++) {
+		struct registration_view v = {};
+
+		registrations_get(r, i, &v);
+		counts[v.state]++;
+	}
+	metric_head(text, "usher_registrations", "gauge",
+			"Instances of this node that registries are told about, by state.");
+	for (unsigned i = 0; i < ELEMENTS(counts); i++) {
+		metric_labelled(text, "usher_registrations", "state",
+				registration_state_to_string((enum registration_state) i));
+		metric_value(text, counts[i]);
+	}
+}
+
+static void add_registry_call(struct text *text, const char *source, const char *call,
+		const char *result, uint64_t value)
+{
+	text_add_string(text, "usher_registry_calls_total{source=");
+	text_add_json(text, source);
+	text_add_format(text, ",call=\"%s\",result=\"%s\"} ", call, result);
+	metric_value(text, value);
+}
+
+static void add_registry_calls(struct text *text, const struct server *s)
+{
+	static const struct {
+		enum source_registration call;
+		const char *name;
+	} calls[] = { { SOURCE_ADD, "add" }, { SOURCE_RENEW, "renew" },
+		{ SOURCE_REMOVE, "remove" } };
+	const struct registrations *r = s->registrations;
+
+	metric_head(text, "usher_registry_calls_total", "counter",
+			"What registries were told about registrations, by how it went.");
+	for (size_t i = 0; r && i < registrations_registry_count(r); i++) {
+		struct registry_calls v = {};
+
+		registrations_registry(r, i, &v);
+		for (size_t k = 0; k < ELEMENTS(calls); k++) {
+			add_registry_call(
+					text, v.source, calls[k].name, "ok", v.done[calls[k].call]);
+			add_registry_call(text, v.source, calls[k].name, "failed",
+					v.failed[calls[k].call]);
+		}
+	}
+}
+
 static void add_consumers(struct text *text, const struct server *s)
 {
 	metric_head(text, "usher_consumers", "gauge", "Connected processes, by door.");
@@ -211,6 +264,8 @@ int api_metrics(struct request *q)
 	add_reports(&text, s);
 	add_requests(&text, s);
 	add_drains(&text, s);
+	add_registrations(&text, s);
+	add_registry_calls(&text, s);
 	add_consumers(&text, s);
 	return respond_text(q, MHD_HTTP_OK, METRICS_TYPE, &text);
 }

@@ -61,6 +61,21 @@ static void render_last_result(struct text *text, const struct health_detail *d,
 	text_add_format(text, ", \"good\": %u, \"bad\": %u", d->good, d->bad);
 }
 
+/* All but the state, and the closing brace. */
+static void render_known(struct text *text, const struct health_detail *d, uint64_t now_usec)
+{
+	text_add_string(text, ", \"since_ms\": ");
+	text_add_unsigned(text, msec_since(d->since_usec, now_usec));
+	render_last_result(text, d, now_usec);
+	if (d->flapping)
+		text_add_string(text, ", \"flapping\": true");
+	if (d->ejected_until_usec)
+		text_add_format(text, ", \"ejected_ms\": %llu, \"ejections\": %u",
+				(unsigned long long) msec_since(now_usec, d->ejected_until_usec),
+				d->ejections);
+	text_add(text, "}", 1);
+}
+
 void render_health_detail(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i, uint64_t now_usec)
 {
@@ -74,16 +89,16 @@ void render_health_detail(struct text *text, const struct context *context,
 	}
 	health_detail(health, (size_t) at, &d);
 	render_open(text, snapshot, i);
-	text_add_string(text, ", \"since_ms\": ");
-	text_add_unsigned(text, msec_since(d.since_usec, now_usec));
-	render_last_result(text, &d, now_usec);
-	if (d.flapping)
-		text_add_string(text, ", \"flapping\": true");
-	if (d.ejected_until_usec)
-		text_add_format(text, ", \"ejected_ms\": %llu, \"ejections\": %u",
-				(unsigned long long) msec_since(now_usec, d.ejected_until_usec),
-				d.ejections);
-	text_add(text, "}", 1);
+	render_known(text, &d, now_usec);
+}
+
+void render_health_of(struct text *text, const struct health *health, size_t i, uint64_t now_usec)
+{
+	struct health_detail d;
+
+	health_detail(health, i, &d);
+	text_add_format(text, "{\"state\": \"%s\"", usher_health_to_string(d.state));
+	render_known(text, &d, now_usec);
 }
 
 void render_panic(struct text *text, bool panic)

@@ -7,6 +7,7 @@ static const char *const method_names[] = {
 	[METHOD_GET] = "GET",
 	[METHOD_POST] = "POST",
 	[METHOD_PUT] = "PUT",
+	[METHOD_DELETE] = "DELETE",
 };
 
 enum method method_from_string(const char *text)

@@ -8,6 +8,7 @@
 #include "drain-wait.h"
 #include "first-answer.h"
 #include "inside.h"
+#include "registration-wait.h"
 #include "watch.h"
 
 static const struct directory_events directory_events;
@@ -44,6 +45,9 @@ struct server *server_free(struct server *s)
 	watch_done(s);
 	waits_done(&s->first_waits);
 	waits_done(&s->drain_waits);
+	waits_done(&s->registration_waits);
+	if (s->registrations)
+		registrations_set_above(s->registrations, NULL, NULL);
 	answers_done(&s->answers);
 	in_flight_free(s->in_flight);
 	consumers_free(s->consumers);
@@ -84,6 +88,9 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	r = waits_init(&s->drain_waits, s->event);
 	if (r < 0)
 		return r;
+	r = waits_init(&s->registration_waits, s->event);
+	if (r < 0)
+		return r;
 	r = directory_subscribe(directory, &directory_events, s);
 	if (r < 0)
 		return r;
@@ -95,6 +102,12 @@ void server_set_above(struct server *s, const struct server_above *above, void *
 {
 	s->above = above;
 	s->above_userdata = userdata;
+}
+
+void server_set_registrations(struct server *s, struct registrations *registrations)
+{
+	s->registrations = registrations;
+	registrations_set_above(registrations, registration_wait_on_decided, s);
 }
 
 const char *server_state(const struct server *s)

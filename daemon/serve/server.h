@@ -6,6 +6,7 @@
  * they are (socket credentials, Usher-Consumer), what they follow, what they have read and
  * acknowledged. */
 
+#include "registrations.h"
 #include "rollout.h"
 
 struct server;
@@ -31,6 +32,8 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 		struct server **ret);
 /* Before the directory and the rollouts go. */
 struct server *server_free(struct server *s);
+/* They outlive the server; without, nothing is registered. */
+void server_set_registrations(struct server *s, struct registrations *registrations);
 void server_set_above(struct server *s, const struct server_above *above, void *userdata);
 
 enum server_door {

@@ -129,6 +129,9 @@ def test_the_document_is_whole():
     ("status", "/v1/status"),
     ("listDrains", "/v1/drains"),
     ("getDrain", "/v1/drains/d-0"),
+    ("listRegistrations", "/v1/registrations"),
+    ("listRegistrations", "/v1/registrations?service=catalog"),
+    ("getRegistration", "/v1/registrations/catalog/nobody"),
     ("metrics", "/metrics"),
     ("healthz", "/healthz"),
     ("readyz", "/readyz"),
@@ -280,6 +283,27 @@ def test_drains_answer_as_documented(daemon):
     assert check(cancelled, "cancelDrain")["id"] == restore["id"]
 
 
+def test_registrations_answer_as_documented(daemon):
+    path = "/v1/registrations/catalog/mine"
+    for body in ({}, {"port": "x"}, "nonsense", {"port": 1, "prt": 2}):
+        assert check(daemon.call("PUT", path, body, admin=True), "putRegistration")["code"] == "bad_request"
+    answer = daemon.call("PUT", path, {"port": 1, "address": "127.0.0.1", "metadata": {"a": "b"}, "health": {"tcp": {}}}, admin=True)
+    assert answer.status == 201
+    check(answer, "putRegistration")
+    waiting = wait_until("it is down", lambda: (
+        found := check(daemon.call("GET", path), "getRegistration"))["health"]["state"] == "down" and found)
+    assert waiting["state"] == "waiting_for_health" and waiting["endpoint"]["metadata"] == {"a": "b"}
+    answer = daemon.call("PUT", path, {"port": 1, "address": "127.0.0.1"}, admin=True)
+    assert answer.status == 200
+    wait_until("it is registered", lambda: check(daemon.call("GET", path), "getRegistration")["state"] == "registered")
+    listed = check(daemon.call("GET", "/v1/registrations?service=catalog"), "listRegistrations")["registrations"]
+    assert [r["id"] for r in listed] == ["mine"]
+    check(daemon.call("DELETE", path, admin=True), "deleteRegistration")
+    wait_until("it is out", lambda: check(daemon.call("GET", path), "getRegistration")["state"] == "removed")
+    unknown = daemon.call("DELETE", "/v1/registrations/catalog/nobody", admin=True)
+    assert check(unknown, "deleteRegistration")["code"] == "unknown_registration"
+
+
 def test_reloads_answer_as_documented(daemon):
     check(daemon.call("POST", "/v1/reload", admin=True), "reload")
     good = daemon.config_path.read_text()
@@ -293,9 +317,9 @@ def test_reloads_answer_as_documented(daemon):
 
 
 def test_what_changes_something_needs_the_admin_socket(daemon):
-    for operation_id in ("startDrain", "cancelDrain", "startRestore", "reload"):
+    for operation_id in ("startDrain", "cancelDrain", "startRestore", "putRegistration", "deleteRegistration", "reload"):
         method, path, _ = OPERATIONS[operation_id]
-        answer = daemon.call(method.upper(), path.replace("{id}", "d-0"), {})
+        answer = daemon.call(method.upper(), re.sub(r"{\w+}", "x", path), {})
         problem = check(answer, operation_id)
         assert answer.status == 403 and problem["code"] == "forbidden"
         assert str(daemon.admin) in problem["detail"]
@@ -303,7 +327,7 @@ def test_what_changes_something_needs_the_admin_socket(daemon):
 
 def test_every_other_method_is_refused_with_what_is_allowed(daemon):
     for path, item in DOCUMENT["paths"].items():
-        concrete = path.replace("{service}", "catalog").replace("{endpoint}", "catalog-a").replace("{id}", "d-0")
+        concrete = path.replace("{service}", "catalog").replace("{endpoint}", "catalog-a").replace("{id}", "d-0").replace("{registration}", "x")
         for method in METHODS:
             if method in item:
                 continue

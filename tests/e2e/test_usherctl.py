@@ -894,7 +894,7 @@ def complete(ctl, *words, **env):
 
 def test_completion_knows_verbs_options_and_names(ctl):
     ctl.daemon.on("GET", "/v1/drains", {"drains": [shop.record(), shop.record("done", id="d-old")]})
-    assert complete(ctl, "re") == ["restore", "reload"]
+    assert complete(ctl, "re") == ["restore", "register", "reload"]
     assert "services" in complete(ctl, "get", "")
     assert complete(ctl, "get", "services", "") == ["catalog", "orders", "search", "basket"]
     assert complete(ctl, "pick", "ca") == ["catalog"]

@@ -120,6 +120,7 @@ class Usherd:
         self.log_path = self.folder / "usherd.log"
         self.plugin_dirs = [str(p) for p in (plugin_dirs or [PLUGINS])]
         self.environment = dict(environment or {})
+        self.prefix = []  # what usherd is started by
         self.process = None
         self.notify = None
         self.told = []  # every message to systemd, as a dict
@@ -166,7 +167,7 @@ class Usherd:
         with open(self.log_path, "ab") as log:
             self.log_mark = self.log_path.stat().st_size
             self.process = subprocess.Popen(
-                [str(USHERD), "--config", str(self.config_path), "--log-level", "debug", *arguments],
+                [*self.prefix, str(USHERD), "--config", str(self.config_path), "--log-level", "debug", *arguments],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=whole, pass_fds=pass_fds)
         if wait:
             self.wait_told("READY", "1")

@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "directory.h"
+#include "fake-registrations.h"
 #include "health.h"
 #include "rollout.h"
 #include "test.h"

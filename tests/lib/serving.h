@@ -48,6 +48,7 @@ static inline void serving_start(struct serving *s)
 	fake_directory.config = s->config;
 	assert_ok(sd_event_new(&s->event));
 	assert_ok(server_new(s->event, &fake_directory, &fake_rollout, &s->server));
+	server_set_registrations(s->server, &fake_registrations);
 	if (server_listen(s->server, &s->config, none, &error) < 0)
 		fail_msg("%s", error.text);
 }
@@ -59,6 +60,7 @@ static inline void serving_stop(struct serving *s)
 	assert_int_equal(rmdir(s->folder), 0);
 	fake_clear();
 	fake_rollout = (struct rollout){};
+	fake_registrations = (struct registrations){};
 }
 
 static inline int client_connect(const char *path)

@@ -93,7 +93,8 @@ static void head_is_get(void **state)
 {
 	(void) state;
 	assert_int_equal(method_from_string("HEAD"), METHOD_GET);
-	assert_int_equal(method_from_string("DELETE"), METHOD_UNKNOWN);
+	assert_int_equal(method_from_string("DELETE"), METHOD_DELETE);
+	assert_int_equal(method_from_string("PATCH"), METHOD_UNKNOWN);
 }
 
 int main(void)

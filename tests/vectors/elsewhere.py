@@ -17,9 +17,6 @@ REASONS = {
     "stats": "usher has meters of its own at /metrics; those of calls belong to who calls",
     "auto-registration": "starting and stopping an application is not usher's; it drains what is registered",
     "registry-endpoint": "what people decide about an instance is a drain or a restore, recorded with who and why",
-    "inet-ignore": "usher does not choose the address of an application",
-    "inet-preferred": "usher does not choose the address of an application",
-    "inet-select": "usher does not choose the address of an application",
 }
 
 

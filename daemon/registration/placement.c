@@ -1,0 +1,112 @@
+#include "placement.h"
+
+#include <errno.h>
+
+const char *registration_state_to_string(enum registration_state state)
+{
+	static const char *const names[] = {
+		[REGISTRATION_PENDING] = "pending",
+		[REGISTRATION_WAITING] = "waiting_for_health",
+		[REGISTRATION_REGISTERED] = "registered",
+		[REGISTRATION_FAILING] = "failing",
+		[REGISTRATION_UNHEALTHY] = "unhealthy",
+		[REGISTRATION_HELD] = "held",
+		[REGISTRATION_LEAVING] = "leaving",
+		[REGISTRATION_REMOVED] = "removed",
+	};
+
+	return names[state];
+}
+
+/* To keep what is there alive, without saying anything new. */
+static enum placement_act keep_alive(const struct placement_facts *f)
+{
+	return f->is_there && f->is_due && f->can_renew ? PLACEMENT_RENEW : PLACEMENT_NOTHING;
+}
+
+static void decide_leaving(const struct placement_facts *f, struct placement_decision *ret)
+{
+	ret->state = REGISTRATION_REMOVED;
+	if (f->can_remove && (f->is_there || f->may_be_there))
+		ret->act = PLACEMENT_REMOVE;
+}
+
+static void decide_present(const struct placement_facts *f, struct placement_decision *ret)
+{
+	ret->state = REGISTRATION_REGISTERED;
+	if (!f->is_there || !f->is_current)
+		ret->act = PLACEMENT_ADD;
+	else if (f->is_due)
+		ret->act = f->can_renew ? PLACEMENT_RENEW : PLACEMENT_ADD;
+}
+
+void placement_decide(const struct placement_facts *f, struct placement_decision *ret)
+{
+	*ret = (struct placement_decision){ .act = PLACEMENT_NOTHING };
+	if (!f->is_wanted) {
+		decide_leaving(f, ret);
+	} else if (f->is_held) {
+		ret->state = REGISTRATION_HELD;
+		ret->act = keep_alive(f);
+	} else if (!f->is_known) {
+		ret->state = REGISTRATION_PENDING;
+	} else if (!f->has_passed) {
+		/* What an earlier run has put there stays; whether it may be put there anew is not
+		 * known yet. */
+		ret->state = REGISTRATION_WAITING;
+		ret->act = keep_alive(f);
+	} else if (!f->is_well && f->on_unhealthy == UNHEALTHY_DEREGISTER && f->can_remove) {
+		ret->state = REGISTRATION_UNHEALTHY;
+		if (f->is_there)
+			ret->act = PLACEMENT_REMOVE;
+	} else {
+		decide_present(f, ret);
+	}
+}
+
+/* usec times a random part of it. */
+static uint64_t share_of(uint64_t usec, uint64_t random)
+{
+	return usec * (random >> 40) >> 24;
+}
+
+uint64_t placement_renew_delay(uint64_t renew_after_usec, uint64_t random)
+{
+	uint64_t delay = renew_after_usec ? renew_after_usec : PLACEMENT_LOOK_USEC;
+
+	if (delay < PLACEMENT_RENEW_MIN_USEC)
+		delay = PLACEMENT_RENEW_MIN_USEC;
+	return delay - share_of(delay / 4, random);
+}
+
+uint64_t placement_backoff(unsigned failures, uint64_t random)
+{
+	uint64_t delay = PLACEMENT_BACKOFF_MIN_USEC;
+
+	for (unsigned i = 1; i < failures && delay < PLACEMENT_BACKOFF_MAX_USEC; i++)
+		delay *= 2;
+	if (delay > PLACEMENT_BACKOFF_MAX_USEC)
+		delay = PLACEMENT_BACKOFF_MAX_USEC;
+	return PLACEMENT_RETRY_MIN_USEC + share_of(delay - PLACEMENT_RETRY_MIN_USEC, random);
+}
+
+bool placement_failure_is_shared(int code)
+{
+	switch (-code) {
+	case ETIMEDOUT:
+	case ECONNREFUSED:
+	case ECONNRESET:
+	case ECONNABORTED:
+	case EHOSTUNREACH:
+	case EHOSTDOWN:
+	case ENETUNREACH:
+	case ENETDOWN:
+	case EPIPE:
+	case EIO:
+	case EAGAIN:
+	case ENOTCONN:
+		return true;
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,155 @@
+#pragma once
+
+/* One registration while it is looked after. Inside of the floor. */
+
+#include "health.h"
+#include "random.h"
+#include "registration-spec.h"
+#include "registrations.h"
+#include "work-queue.h"
+
+struct interfaces;
+struct registration;
+
+/* A registry that registrations are told to, and what is under way there. */
+struct lane {
+	char *source;
+	struct placement *busy; /* its one call; NULL: none */
+	unsigned failures;      /* of the registry as a whole, in a row */
+	char *error;            /* the last of these; NULL */
+	uint64_t again_usec;
+	uint64_t done[SOURCE_REMOVE + 1], failed[SOURCE_REMOVE + 1];
+};
+
+/* The registration in one registry. Times are CLOCK_BOOTTIME; 0: not yet. */
+struct placement {
+	struct registration *registration;
+	struct lane *lane;
+	char *source, *name, *port; /* port: NULL */
+	unsigned version;           /* of the record that first had it */
+	bool is_wanted;             /* by the spec */
+	bool is_there;
+	bool waits;                   /* for its lane */
+	struct usher_endpoints *told; /* in this run; NULL: nothing */
+
+	struct registration_job *job; /* under way */
+	enum source_registration call;
+	struct usher_endpoints *telling;
+	uint64_t called_usec;
+
+	unsigned failures;
+	uint64_t again_usec; /* not before, after a failure */
+	char *error;
+	uint64_t renew_usec; /* when it is due */
+	uint64_t told_usec, renewed_usec, next_usec;
+	enum registration_state state;
+	uint64_t since_usec;
+};
+
+/* A change of the API on its way to the disk. */
+struct proposal {
+	struct registration_spec *spec; /* NULL: take it out */
+	char *json, *requested_by;
+	uint64_t ticket;
+};
+
+struct registration {
+	struct registrations *office;
+	char *service, *id, *key;
+	bool is_configured;
+	bool is_unnamed;  /* its id needs an address, and there is none yet: id is the template */
+	bool is_declared; /* while the configuration is gone through: it is there */
+	char *json, *requested_by;      /* of the API */
+	struct registration_spec *spec; /* NULL: leaving, or trouble says why */
+	bool is_leaving;
+	char *trouble; /* why there is no spec, or no endpoint; NULL */
+
+	struct usher_endpoints *endpoint; /* one, ready; NULL: no address */
+	struct usher_endpoints *payload;  /* as registries are to have it */
+	struct health *health;
+	bool has_passed, is_well, is_held;
+	char *shown_id;      /* as the directory calls the same address; NULL: as we do */
+	uint64_t shown_usec; /* when that was last looked for */
+
+	struct placement **places;
+	size_t place_count;
+
+	unsigned version; /* of the record; one more for every change of it */
+	unsigned written; /* the disk has it, or could not take it */
+	bool is_on_disk;  /* there is a row, or may be */
+	bool is_writing;
+	unsigned writing;      /* that version */
+	bool writing_proposal; /* with the proposal in it */
+	uint64_t write_again_usec;
+	unsigned write_failures;
+	struct proposal *proposal;
+
+	enum registration_state state;
+	uint64_t since_usec;
+};
+
+struct registrations {
+	sd_event *event;
+	struct directory *directory;
+	struct store *store;
+	struct work_queue *queue;
+	struct interfaces *interfaces; /* NULL: not read yet, or interfaces_error says why not */
+	int interfaces_error;
+	struct config *config;
+	struct registration_spec **declared; /* by the configuration */
+	size_t declared_count;
+	struct registration **all; /* sorted by service and id */
+	size_t count, capacity;
+	struct lane **lanes;
+	size_t lane_count;
+	struct random random;
+	registrations_decided decided; /* NULL: nobody asks any more */
+	void *decided_userdata;
+	uint64_t tickets; /* given so far */
+	bool is_stopping;
+	sd_event_source *stop_timer;
+	void (*stopped)(void *userdata);
+	void *stopped_userdata;
+};
+
+/* registration.c */
+struct registration *registration_new(
+		struct registrations *office, const char *service, const char *id);
+struct registration *registration_free(struct registration *g);
+/* Look at it soon. */
+void registration_wake(struct registration *g);
+/* Another spec, or none: takes the reference. */
+void registration_set_spec(struct registration *g, struct registration_spec *spec);
+/* The state of the worst of its places, and what stands in the way; NULL. */
+enum registration_state registration_judge(const struct registration *g, const char **ret_why);
+/* One look: the queue's. */
+enum work_result registration_reconcile(struct registration *g, uint64_t *ret_again_usec);
+struct placement *registration_find_place(const struct registration *g, const char *source);
+/* Whether nobody needs it any more, on disk and in registries. */
+bool registration_is_over(const struct registration *g);
+void registration_set_text(char **field, const char *text);
+
+/* registration-calls.c: one registry. */
+/* Errors: ENOMEM. */
+int placement_add(struct registration *g, const struct feed_config *feed, const char *name);
+struct placement *placement_free(struct placement *p);
+/* Decide and act; the time to look again, or USEC_FOREVER: an event comes. */
+uint64_t placement_reconcile(struct placement *p, uint64_t now_usec);
+/* What its source has been told in this run is forgotten: it is another instance now. */
+void placement_forget_told(struct placement *p);
+
+/* registration-record.c: what the disk has. */
+char *registration_record_write(const struct registration *g, const struct proposal *proposal);
+/* Fill in a new registration from its record. Errors: EBADMSG, ENOMEM. */
+int registration_record_read(struct registration *g, const char *json, struct usher_error *reterr);
+/* The proposal is on disk, or refused: make it so or drop it, and say it. */
+void registration_end_proposal(struct registration *g, int r, const char *reason);
+/* Write what has changed; the time to try again, or USEC_FOREVER. */
+uint64_t registration_record_commit(struct registration *g, uint64_t now_usec);
+
+/* registrations.c */
+struct lane *registrations_lane(struct registrations *r, const char *source); /* NULL: no memory */
+void registrations_wake_lane(struct registrations *r, const struct lane *lane);
+struct source *registrations_source(const struct registrations *r, const char *name);
+void registrations_forget_registration(struct registration *g); /* out of the list, and free */
+void registrations_look_at_stop(struct registrations *r);
