@@ -284,7 +284,7 @@ static int expect(const struct change *c, struct target *t, struct usher_error *
 		struct usher_endpoint e;
 		char id[USHER_TEXT_MAX + 1];
 
-		if ((r = format_usher_read(n, &e, labels, reterr)) < 0 ||
+		if ((r = usher_format_read(n, &e, labels, reterr)) < 0 ||
 				(r = id_of(&e, id, sizeof(id), reterr)) < 0)
 			return r;
 		if (strcmp(id, c->id) == 0)
@@ -295,7 +295,7 @@ static int expect(const struct change *c, struct target *t, struct usher_error *
 	if (c->kind == CHANGE_ADD) {
 		t->endpoint = *c->endpoint;
 	} else if (t->item < count) {
-		r = format_usher_read(
+		r = usher_format_read(
 				usher_node_at(t->list, t->item), &t->endpoint, t->labels, reterr);
 		t->endpoint.admin_state = c->state;
 	}
