@@ -285,13 +285,22 @@ static int undo(struct petition *p, struct operation *own, struct usher_error *r
 	return 0;
 }
 
+/* The registry has another one of that name by now, which nobody has drained. */
+static bool is_replaced(const struct operation *op)
+{
+	struct echo echo;
+
+	operation_look(op, &echo);
+	return echo.present && echo.uid && op->record.uid && strcmp(echo.uid, op->record.uid) != 0;
+}
+
 static void take_back(struct petition *p, uint64_t now_usec)
 {
 	struct operation *own = own_drain(p);
 	struct usher_error err = {};
 	int r;
 
-	if (!own || is_too_early(p, now_usec))
+	if (!own || is_replaced(own) || is_too_early(p, now_usec))
 		return;
 	set_withdrawn(own, true);
 	r = undo(p, own, &err);

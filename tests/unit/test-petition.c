@@ -110,6 +110,21 @@ static void an_undrain_brings_back_what_was_drained(void **state)
 	assert_true(bench_chosen("catalog-a"));
 }
 
+static void an_undrain_of_another_one_of_that_name_is_nothing(void **state)
+{
+	(void) state;
+	bench.endpoints[0].uid = "u1";
+	bench_show();
+	(void) drained("catalog-a");
+	bench.endpoints[0].uid = "u2";
+	bench.endpoints[0].gone = false;
+	bench_show();
+	bench_asks(false, "catalog-a", NULL);
+	bench_until(bench_chosen("catalog-a"));
+	bench_for(50 * USEC_PER_MSEC);
+	assert_int_equal(rollout_count(bench.rollout), 1);
+}
+
 static void an_undrain_of_nothing_is_nothing(void **state)
 {
 	(void) state;
@@ -295,6 +310,7 @@ int main(void)
 		petition_test(what_people_drain_is_not_undone_by_a_source),
 		petition_test(an_undrain_cancels_a_drain_that_runs),
 		petition_test(an_undrain_brings_back_what_was_drained),
+		petition_test(an_undrain_of_another_one_of_that_name_is_nothing),
 		petition_test(an_undrain_of_nothing_is_nothing),
 		petition_test(it_may_be_asked_for_again_after_it_was_undone),
 		petition_test(a_guard_refuses_it_until_it_does_not),
