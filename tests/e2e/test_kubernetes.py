@@ -1,9 +1,11 @@
 """The plug-in kubernetes against an API server that behaves, and that does not."""
 
+import os
 import time
 
 import pytest
-from scripted_kubernetes import Cluster, endpoint_slice, pod, status
+import yaml
+from scripted_kubernetes import Cluster, endpoint_slice, pod, status, whole_pod
 from scripted_registry import Cut, Fault, Registry, Reply, Silence, Stream
 
 from usher import as_yaml, wait_until
@@ -435,3 +437,194 @@ def test_slices_without_what_is_needed_crash_nothing(cluster, follow, ports, end
     cluster.put(endpoint_slice("catalog-1", "catalog", endpoints or two_pods(), ports=ports))
     wait_until("it is told", lambda: "none of its" in str(feed(daemon)))
     assert set(daemon.listed()) == {"a", "b"}
+
+
+# ---- the Pods of this node ----
+
+GATE, DRAINED = "usher.dev/ready", "usher.dev/drained"
+
+
+@pytest.fixture
+def follow_pods(cluster, follow):
+    def make(**more):
+        for name in "ab":
+            cluster.put(whole_pod(name, uid=f"u-{name}"))
+        cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+        services = {"catalog": {"restore": {"probe": {"enabled": False}},
+                                "drain": {"deadline": "10m", "propagation": {"registry": "5m"}}}}
+        daemon = follow({"pods": True, "node_name": "node-1"}, services, **more)
+        daemon.wait_listed(["a", "b"])
+        return daemon
+
+    return make
+
+
+def drains(daemon):
+    return daemon.get("/v1/drains")["drains"]
+
+
+def wait_condition(cluster, name, kind, *condition):
+    wait_until(f"{kind} of {name} is {condition}", lambda: cluster.condition(name, kind) == condition)
+
+
+def annotate(cluster, name, value):
+    annotations = {"annotations": {"usher.dev/drain": value}} if value is not None else {}
+    cluster.put(whole_pod(name, uid=f"u-{name}", **annotations))
+
+
+def shown(cluster, **state):
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", **state), pod("b", "10.0.0.2")]))
+
+
+def test_an_annotated_pod_is_drained_and_told_and_comes_back(cluster, follow_pods):
+    daemon = follow_pods()
+    annotate(cluster, "a", "kernel update")
+    wait_condition(cluster, "a", GATE, "False", "Deregistered")
+    wait_condition(cluster, "a", DRAINED, "False", "Propagation")
+    assert daemon.picked() == {"b"}
+    shown(cluster, ready=False)
+    wait_condition(cluster, "a", DRAINED, "True", "Drained")
+    (drain,) = drains(daemon)
+    assert "kernel update" in drain["reason"] and not drain["partial"]
+    wait_until("there is an Event", lambda: "Drained" in {e["reason"] for _, e in cluster.events_told})
+    space, event = next((s, e) for s, e in cluster.events_told if e["reason"] == "Drained")
+    assert (space, event["type"], event["involvedObject"]["uid"]) == ("default", "Normal", "u-a")
+    annotate(cluster, "a", None)
+    wait_condition(cluster, "a", GATE, "True", "Ready")
+    shown(cluster)
+    wait_until("a is back", lambda: daemon.picked() == {"a", "b"})
+    wait_condition(cluster, "a", DRAINED, "False", "DrainCancelled")
+
+
+def test_a_deleted_pod_is_drained_and_one_of_its_name_is_not(cluster, follow_pods):
+    daemon = follow_pods()
+    cluster.put(whole_pod("a", uid="u-a", deletionTimestamp="2099-01-01T00:00:00Z"))
+    wait_until("it is drained", lambda: drains(daemon))
+    shown(cluster, ready=False, serving=True, terminating=True)
+    wait_condition(cluster, "a", DRAINED, "True", "Drained")
+    assert cluster.condition("a", GATE) is None  # the cluster knows that it goes
+    cluster.delete("a", kind="pods")
+    cluster.put(whole_pod("a", uid="u-new"))
+    shown(cluster, uid="u-new")
+    wait_until("its successor is picked", lambda: daemon.picked() == {"a", "b"})
+    assert len(drains(daemon)) == 1
+
+
+def test_pods_of_other_nodes_and_annotations_that_say_false_are_left_alone(cluster, follow_pods):
+    daemon = follow_pods()
+    cluster.put(whole_pod("a", node="node-2", uid="u-a", annotations={"usher.dev/drain": "x"}))
+    annotate(cluster, "b", "false")
+    cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+    daemon.wait_listed(["a", "b", "c"])
+    annotate(cluster, "b", "yes")
+    wait_until("b is drained", lambda: [d["endpoint"] for d in drains(daemon)] == ["b"])
+
+
+def test_pods_that_may_not_be_read_are_no_trouble_for_services(cluster, follow_pods):
+    cluster.pods_denied = True
+    daemon = follow_pods()
+    wait_until("it is said", lambda: 'cannot list resource "pods"; allow list and watch of pods' in daemon.log_text())
+    assert not feed(daemon)["error"]
+    annotate(cluster, "a", "test")
+    cluster.pods_denied = False
+    wait_until("it is said", lambda: "are followed again" in daemon.log_text())
+    wait_until("a is drained", lambda: daemon.picked() == {"b"})
+
+
+def test_a_status_that_cannot_be_written_is_tried_again(cluster, server, follow_pods):
+    daemon = follow_pods()
+    server.faults.append(Fault(lambda request: Reply(status(500, "InternalError", "no"), 500), 2,
+                               lambda request: request.method == "PATCH"))
+    annotate(cluster, "a", "test")
+    wait_condition(cluster, "a", GATE, "False", "Deregistered")
+    shown(cluster, ready=False)
+    wait_condition(cluster, "a", DRAINED, "True", "Drained")
+    assert daemon.picked() == {"b"}
+
+
+# ---- what befalls a set of endpoints ----
+
+
+def test_a_fast_scale_down_ends_exactly(cluster, follow):
+    pods = [pod(f"p{i}", f"10.0.0.{i + 1}") for i in range(10)]
+    cluster.put(endpoint_slice("catalog-1", "catalog", pods))
+    daemon = follow(services={"catalog": {"removal_guard": {"share": "100%"}}})
+    daemon.wait_listed([f"p{i}" for i in range(10)])
+    for left in range(9, 1, -1):
+        cluster.put(endpoint_slice("catalog-1", "catalog", pods[:left]))
+    daemon.wait_listed(["p0", "p1"])
+
+
+def test_what_goes_and_comes_back_at_once_is_never_missed(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow({"settle": "20s"})
+    daemon.wait_listed(["a", "b"])
+    with daemon.watch() as stream:
+        cluster.delete("catalog-1")
+        cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+        cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+        seen = []
+        stream.until(lambda line: seen.append(line) or "c" in {e["id"] for e in line.get("changed", [])})
+    assert not any(line.get("removed") for line in seen)
+    daemon.wait_listed(["a", "b", "c"])
+
+
+def test_a_set_that_is_swapped_whole_leaves_no_moment_without_any(cluster, follow):
+    """As when a Service's selector is edited under traffic, and edited back."""
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow(services={"catalog": {"removal_guard": {"share": "100%"}}})
+    daemon.wait_listed(["a", "b"])
+    with daemon.watch() as stream:
+        listed = {e["id"] for e in stream.next()["endpoints"]}
+        for pods in ([pod("x", "10.0.1.1"), pod("y", "10.0.1.2")], two_pods()):
+            cluster.put(endpoint_slice("catalog-1", "catalog", pods))
+            wanted = {one["targetRef"]["name"] for one in pods}
+            while listed != wanted:
+                line = stream.next()
+                listed = (listed | {e["id"] for e in line.get("changed", [])}) - set(line.get("removed", []))
+                assert listed
+
+
+def test_an_address_that_is_used_again_is_another_endpoint(cluster, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1"), pod("b", "10.0.0.2")], labels={"team": "old"}))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", uid="u-2", zone="west"), pod("b", "10.0.0.2")],
+                               labels={"team": "new"}))
+    wait_until("it is another", lambda: everything(daemon)["a"]["uid"] == "u-2")
+    one = everything(daemon)["a"]
+    assert (one["zone"], one["metadata"]["team"]) == ("west", "new")
+
+
+def test_a_store_that_comes_back_empty_empties_nothing(cluster, server, follow):
+    names = [f"s{i}" for i in range(30)]
+    for name in names:
+        cluster.put(endpoint_slice(f"{name}-1", name, two_pods()))
+    daemon = follow(services={name: {} for name in names})
+    for name in names:
+        daemon.wait_listed(["a", "b"], name)
+    cluster.restore(3, [])
+    for name in names:
+        wait_until("its removal is held back", lambda: feed(daemon, name)["held"])
+        assert set(daemon.listed(name)) == {"a", "b"}
+
+
+def test_reloads_leave_no_watch_behind(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    daemon = follow()
+    daemon.wait_listed(["a", "b"])
+    whole = yaml.safe_load(daemon.config_path.read_text())
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+
+    counts = []
+    for turn in range(12):
+        extra = {f"more-{turn}-{i}": {"startup_timeout": "10ms"} for i in range(5)}
+        daemon.write_config(as_yaml({**whole, "services": {"catalog": {}, **extra}}))
+        asked = len(server.asked(is_watch))
+        daemon.reload()
+        server.wait_asked(is_watch, asked + 1)
+        counts.append(descriptors())
+    wait_until("as few are open as before", lambda: descriptors() <= max(counts[:3]) + 1)
+    daemon.wait_listed(["a", "b"])

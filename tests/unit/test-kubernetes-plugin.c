@@ -8,8 +8,10 @@
 #include "access.h"
 #include "fake-source.h"
 #include "kubernetes.h"
+#include "pod.h"
 #include "reading.h"
 #include "scripted-server.h"
+#include "slices.h"
 #include "test.h"
 
 #define META(name, uid, version)                                                              \
@@ -44,21 +46,23 @@ static void a_page_has_slices_a_version_and_the_token_of_the_next(void **state)
 			"\"eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6Niwic3RhcnQiOiIvd2ViLTJcdTAwMDAifQ\","
 			"\"remainingItemCount\":1},\"items\":[{" WEB_1 "}]}";
 	struct reading_page page = { 0 };
+	const struct slice *slice;
 
 	(void) state;
-	assert_ok(reading_page(text, strlen(text), &page, NULL));
+	assert_ok(reading_page(&kind_slices, text, strlen(text), &page, NULL));
+	slice = page.objects[0];
 	assert_int_equal(page.count, 1);
 	assert_int_equal(page.version.number, 6);
 	assert_string_equal(page.version.text, "6");
 	assert_int_equal(strncmp(page.next, "eyJ2", 4), 0);
-	assert_string_equal(page.slices[0]->service, "web");
-	assert_string_equal(page.slices[0]->uid, "u1");
-	assert_int_equal(page.slices[0]->version, 2);
-	assert_string_equal(page.slices[0]->endpoints[0].zone_hints, "a,b");
-	assert_string_equal(page.slices[0]->endpoints[0].target, "web-1-pod");
-	assert_int_equal(page.slices[0]->ports[0].number, 8080);
-	assert_int_equal(page.slices[0]->label_count, 1); /* Kubernetes' own is left out */
-	assert_null(page.slices[0]->fault);
+	assert_string_equal(slice->service, "web");
+	assert_string_equal(slice->uid, "u1");
+	assert_int_equal(slice->version, 2);
+	assert_string_equal(slice->endpoints[0].zone_hints, "a,b");
+	assert_string_equal(slice->endpoints[0].target, "web-1-pod");
+	assert_int_equal(slice->ports[0].number, 8080);
+	assert_int_equal(slice->label_count, 1); /* Kubernetes' own is left out */
+	assert_null(slice->fault);
 	reading_page_done(&page);
 }
 
@@ -71,7 +75,7 @@ static void a_list_of_nothing_has_a_version(void **state)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
 		struct reading_page page = { 0 };
 
-		assert_ok(reading_page(texts[i], strlen(texts[i]), &page, NULL));
+		assert_ok(reading_page(&kind_slices, texts[i], strlen(texts[i]), &page, NULL));
 		assert_int_equal(page.count, 0);
 		assert_string_equal(page.next, "");
 		reading_page_done(&page);
@@ -94,7 +98,8 @@ static void what_is_no_list_is_never_an_empty_one(void **state)
 		struct reading_page page = { 0 };
 		struct usher_error why = { 0 };
 
-		assert_errno(reading_page(texts[i], strlen(texts[i]), &page, &why), EBADMSG);
+		assert_errno(reading_page(&kind_slices, texts[i], strlen(texts[i]), &page, &why),
+				EBADMSG);
 		assert_true(why.text[0] != '\0');
 	}
 }
@@ -103,7 +108,7 @@ static struct reading_event read_event(const char *text)
 {
 	struct reading_event event = { 0 };
 	struct usher_error why = { 0 };
-	int r = reading_event(text, strlen(text), &event, &why);
+	int r = reading_event(&kind_slices, text, strlen(text), &event, &why);
 
 	if (r < 0)
 		fail_msg("%s", usher_error_text(&why, r));
@@ -113,23 +118,26 @@ static struct reading_event read_event(const char *text)
 static void events_are_told_apart(void **state)
 {
 	struct reading_event e;
+	const struct slice *slice;
 
 	(void) state;
 	e = read_event("{\"type\":\"MODIFIED\",\"object\":{\"kind\":\"EndpointSlice\"," WEB_1 "}}");
 	assert_int_equal(e.kind, READING_PUT);
-	assert_int_equal(e.slice->endpoint_count, 1);
-	(void) slice_free(e.slice);
+	slice = e.object;
+	assert_int_equal(slice->endpoint_count, 1);
+	(void) slice_free(e.object);
 	e = read_event("{\"type\":\"DELETED\",\"object\":{\"kind\":\"EndpointSlice\"," WEB_2 "}}");
 	assert_int_equal(e.kind, READING_REMOVE);
-	assert_string_equal(e.slice->uid, "u2");
+	slice = e.object;
+	assert_string_equal(slice->uid, "u2");
 	assert_int_equal(e.version.number, 3);
-	(void) slice_free(e.slice);
+	(void) slice_free(e.object);
 	/* No slice, though it looks like one. */
 	e = read_event("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"EndpointSlice\","
 		       "\"apiVersion\":\"discovery.k8s.io/v1\",\"metadata\":{\"resourceVersion\":"
 		       "\"9\"},\"addressType\":\"\",\"endpoints\":null,\"ports\":null}}");
 	assert_int_equal(e.kind, READING_BOOKMARK);
-	assert_null(e.slice);
+	assert_null(e.object);
 	assert_int_equal(e.version.number, 9);
 	e = read_event("{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\","
 		       "\"metadata\":{},\"status\":\"Failure\",\"message\":\"too old resource "
@@ -170,17 +178,54 @@ static void a_slice_says_which_field_makes_no_sense(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		char text[2048];
 		struct reading_event e;
+		const struct slice *slice;
 
 		(void) snprintf(text, sizeof(text), "{\"type\":\"ADDED\",\"object\":{%s}}",
 				cases[i].slice);
 		e = read_event(text);
+		slice = e.object;
 		if (cases[i].fault) {
-			assert_non_null(e.slice->fault);
-			assert_string_equal(e.slice->fault, cases[i].fault);
+			assert_non_null(slice->fault);
+			assert_string_equal(slice->fault, cases[i].fault);
 		} else {
-			assert_null(e.slice->fault);
+			assert_null(slice->fault);
 		}
-		(void) slice_free(e.slice);
+		(void) slice_free(e.object);
+	}
+}
+
+static void a_pod_is_to_be_drained_when_it_is_deleted_or_annotated(void **state)
+{
+#define POD(metadata)                                                                            \
+	"{\"type\":\"MODIFIED\",\"object\":{\"metadata\":{\"name\":\"a\",\"uid\":\"u\"" metadata \
+	"}}}"
+	static const struct {
+		const char *text;
+		bool drained;
+		uint64_t by_usec;
+	} cases[] = {
+		{ POD(""), false, 0 },
+		{ POD(",\"annotations\":null,\"deletionTimestamp\":null"), false, 0 },
+		{ POD(",\"annotations\":{\"usher.dev/drain\":\"disk\"}"), true, 0 },
+		{ POD(",\"annotations\":{\"usher.dev/drain\":\"\"}"), true, 0 },
+		{ POD(",\"annotations\":{\"usher.dev/drain\":\"false\"}"), false, 0 },
+		{ POD(",\"annotations\":{\"usher.dev/other\":\"x\"}"), false, 0 },
+		{ POD(",\"deletionTimestamp\":\"2026-11-30T02:14:39Z\""), true,
+				UINT64_C(1796004879000000) },
+		{ POD(",\"deletionTimestamp\":\"soon\""), true, 0 },
+	};
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct reading_event e = { 0 };
+		const struct pod *p;
+
+		assert_ok(reading_event(
+				&kind_pods, cases[i].text, strlen(cases[i].text), &e, NULL));
+		p = e.object;
+		assert_int_equal(pod_is_to_be_drained(p), cases[i].drained);
+		assert_int_equal(p->deleted_by_usec, cases[i].by_usec);
+		kind_pods.free(e.object);
 	}
 }
 
@@ -188,10 +233,11 @@ static int read_two(void *userdata)
 {
 	static const char text[] = LIST("6", "{" WEB_1 "},{" WEB_2 "}");
 	struct reading_page page = { 0 };
-	int r = reading_page(text, strlen(text), &page, NULL);
+	int r = reading_page(&kind_slices, text, strlen(text), &page, NULL);
 
 	(void) userdata;
-	reading_page_done(&page);
+	if (r == 0)
+		reading_page_done(&page);
 	return r;
 }
 
@@ -335,16 +381,15 @@ static void play(struct play *p, bool (*answer)(struct scripted_connection *c, s
 {
 	extern const struct usher_plugin usher_plugin;
 
-	*p = (struct play){ .answer = answer, .is_over = is_over };
+	*p = (struct play){ .answer = answer, .is_over = is_over, .instance = p->instance };
 	scripted_server_start(&p->server, answer_play, p);
 	p->servers[0] = p->server.url;
-	p->instance = (struct kubernetes){ .prove_usec = 100000,
-		.silence_usec = 75000000,
-		.settle_usec = 100000,
-		.access.http = { .servers = p->servers,
-				.verify = true,
-				.connections = 8,
-				.connect_timeout_usec = 3000000 } };
+	p->instance.prove_usec = p->instance.settle_usec = 100000;
+	p->instance.silence_usec = 75000000;
+	p->instance.access.http = (struct usher_http_options){ .servers = p->servers,
+		.verify = true,
+		.connections = 8,
+		.connect_timeout_usec = 3000000 };
 	p->source.userdata = p;
 	p->source.on_wait = wait_in_play;
 	fake_source_want(&p->source, "web", "web", "http");
@@ -389,7 +434,7 @@ static bool is_empty(struct play *p)
 
 static void all_slices_gone_are_doubted_and_told_a_moment_later(void **state)
 {
-	struct play p;
+	struct play p = { 0 };
 
 	(void) state;
 	play(&p, delete_the_service, is_empty);
@@ -415,7 +460,7 @@ static bool has_one(struct play *p)
 
 static void a_version_that_went_backwards_makes_a_shrunken_list_suspect(void **state)
 {
-	struct play p;
+	struct play p = { 0 };
 
 	(void) state;
 	play(&p, go_back, has_one);
@@ -439,7 +484,7 @@ static bool stand_still(struct scripted_connection *c, struct play *p)
 
 static void a_proof_confirms_without_another_offer(void **state)
 {
-	struct play p;
+	struct play p = { 0 };
 	const struct fake_answer *a;
 
 	(void) state;
@@ -468,13 +513,225 @@ static bool has_failed(struct play *p)
 
 static void denied_is_no_emptiness(void **state)
 {
-	struct play p;
+	struct play p = { 0 };
 
 	(void) state;
 	play(&p, forbid, has_failed);
 	assert_int_equal(fake_source_answer(&p.source, "web")->code, -EACCES);
 	assert_null(fake_source_answer(&p.source, "web")->set);
 	play_done(&p);
+}
+
+/* ---- the Pods of this node ---- */
+
+#define PODS(metadata)                                                                   \
+	"{\"metadata\":{\"resourceVersion\":\"6\"},\"items\":[{\"metadata\":{\"name\":"  \
+	"\"web-1-pod\",\"namespace\":\"default\",\"uid\":\"u-web-1\"" metadata "}},"     \
+	"{\"metadata\":{\"name\":\"web-1-pod\",\"namespace\":\"other\",\"uid\":\"u-2\"," \
+	"\"deletionTimestamp\":\"2026-11-30T02:14:39Z\"}}]}"
+
+static bool show_pods(struct scripted_connection *c, struct play *p)
+{
+	if (!is_asked(c, "/pods?"))
+		return stand_still(c, p);
+	if (!is_asked(c, "watch=1"))
+		return scripted_reply(c, "200 OK", "",
+				PODS(",\"annotations\":{\"usher.dev/drain\":\"disk\"}"));
+	assert_true(is_asked(c, "fieldSelector=spec.nodeName%3Dn1"));
+	return say_watch(c, "");
+}
+
+static bool is_said(struct play *p)
+{
+	return fake_source_drain(&p->source, "web", "web-1-pod");
+}
+
+static void an_annotated_pod_of_this_node_is_asked_to_be_drained(void **state)
+{
+	struct play p = { .instance = { .pods = true, .node_name = "n1" } };
+	const struct fake_drain *d;
+
+	(void) state;
+	play(&p, show_pods, is_said);
+	d = fake_source_drain(&p.source, "web", "web-1-pod");
+	assert_true(d->wanted);
+	assert_string_equal(d->uid, "u-web-1");
+	assert_non_null(strstr(d->reason, "disk"));
+	assert_int_equal(p.source.drain_count, 1); /* nothing of another namespace's */
+	play_done(&p);
+}
+
+static bool show_pods_that_stay(struct scripted_connection *c, struct play *p)
+{
+	if (!is_asked(c, "/pods?"))
+		return stand_still(c, p);
+	return is_asked(c, "watch=1") ? say_watch(c, "")
+				      : scripted_reply(c, "200 OK", "", PODS(""));
+}
+
+static void a_pod_that_stays_is_said_to_stay(void **state)
+{
+	struct play p = { .instance = { .pods = true, .node_name = "n1" } };
+
+	(void) state;
+	play(&p, show_pods_that_stay, is_said);
+	assert_false(fake_source_drain(&p.source, "web", "web-1-pod")->wanted);
+	play_done(&p);
+}
+
+/* ---- registration ---- */
+
+struct office {
+	struct scripted_server server;
+	const char *servers[2];
+	struct kubernetes instance;
+	const char *pod;               /* what is there; NULL: nothing */
+	char patch[1024], event[2048]; /* bodies of what was written last */
+};
+
+static void keep_body(const struct scripted_connection *c, char *ret, size_t size)
+{
+	const char *body = strstr(c->request, "\r\n\r\n");
+
+	(void) snprintf(ret, size, "%s", body ? body + 4 : "");
+}
+
+static bool answer_office(struct scripted_connection *c)
+{
+	struct office *o = c->server->userdata;
+
+	if (strncmp(c->request, "PATCH", 5) == 0) {
+		assert_true(is_asked(c, "/api/v1/namespaces/shop/pods/a/status"));
+		keep_body(c, o->patch, sizeof(o->patch));
+		return scripted_reply(c, "200 OK", "Connection: close\r\n", "{}") && false;
+	}
+	if (strncmp(c->request, "POST", 4) == 0) {
+		keep_body(c, o->event, sizeof(o->event));
+		return scripted_reply(c, "201 Created", "Connection: close\r\n", "{}") && false;
+	}
+	return o->pod ? scripted_reply(c, "200 OK", "", o->pod)
+		      : scripted_reply(c, "404 Not Found", "", "{\"message\":\"pods not found\"}");
+}
+
+static void open_office(struct office *o, const char *pod)
+{
+	*o = (struct office){ .pod = pod };
+	scripted_server_start(&o->server, answer_office, o);
+	o->servers[0] = o->server.url;
+	o->instance = (struct kubernetes){ .pods = true,
+		.access.http = { .servers = o->servers,
+				.verify = true,
+				.connections = 8,
+				.connect_timeout_usec = 3000000 } };
+}
+
+static const struct usher_registration *registration(void)
+{
+	extern const struct usher_plugin usher_plugin;
+
+	return usher_plugin.registration;
+}
+
+#define OFFICE_POD(spec, conditions)                                                            \
+	"{\"metadata\":{\"name\":\"a\",\"namespace\":\"shop\",\"uid\":\"u-a\"},\"spec\":{" spec \
+	"},\"status\":{\"conditions\":[" conditions "]}}"
+#define GATED "\"readinessGates\":[{\"conditionType\":\"usher.dev/ready\"}]"
+static const struct usher_wanted shop_web = { "web", "shop/web", NULL };
+
+static void a_gate_is_opened_and_shut(void **state)
+{
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+	struct office o;
+
+	(void) state;
+	open_office(&o, OFFICE_POD(GATED, ""));
+	e.id = "a";
+	e.ready = true;
+	assert_ok(registration()->add(&o.instance, &shop_web, &e, NULL));
+	assert_non_null(strstr(o.patch, "\"uid\":\"u-a\""));
+	assert_non_null(strstr(o.patch, "\"type\":\"usher.dev/ready\",\"status\":\"True\""));
+	assert_ok(registration()->set_state(
+			&o.instance, &shop_web, "a", USHER_ADMIN_DRAINING, NULL));
+	assert_non_null(strstr(o.patch, "\"status\":\"False\",\"reason\":\"Draining\""));
+	assert_ok(registration()->remove(&o.instance, &shop_web, "a", NULL));
+	assert_non_null(strstr(o.patch, "\"reason\":\"Deregistered\""));
+	scripted_server_stop(&o.server);
+}
+
+static void what_a_condition_says_already_is_not_written_again(void **state)
+{
+	struct office o;
+
+	(void) state;
+	open_office(&o,
+			OFFICE_POD(GATED,
+					"{\"type\":\"usher.dev/ready\",\"status\":\"False\",\"reason\":"
+					"\"Draining\",\"message\":\"usher drains it\"}"));
+	assert_ok(registration()->set_state(
+			&o.instance, &shop_web, "a", USHER_ADMIN_DRAINING, NULL));
+	assert_string_equal(o.patch, "");
+	/* Only the reason is another: the time of its last transition stays. */
+	assert_ok(registration()->set_state(
+			&o.instance, &shop_web, "a", USHER_ADMIN_MAINTENANCE, NULL));
+	assert_non_null(strstr(o.patch, "Maintenance"));
+	assert_null(strstr(o.patch, "lastTransitionTime"));
+	scripted_server_stop(&o.server);
+}
+
+static void a_pod_that_cannot_be_told_is_a_reason_with_its_remedy(void **state)
+{
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+	struct usher_error why = { 0 };
+	struct office o;
+
+	(void) state;
+	open_office(&o, OFFICE_POD("", ""));
+	assert_errno(registration()->remove(&o.instance, &shop_web, "a", &why), EROFS);
+	assert_non_null(strstr(why.text, "readinessGates: [{conditionType: usher.dev/ready}]"));
+	o.pod = OFFICE_POD(GATED, "");
+	e.id = "a";
+	e.uid = "of-another";
+	assert_errno(registration()->add(&o.instance, &shop_web, &e, &why), ENOENT);
+	o.pod = NULL;
+	assert_ok(registration()->remove(&o.instance, &shop_web, "a", &why));
+	assert_errno(registration()->set_state(
+				     &o.instance, &shop_web, "a", USHER_ADMIN_READY, &why),
+			ENOENT);
+	o.instance.pods = false;
+	assert_errno(registration()->remove(&o.instance, &shop_web, "a", &why), EROFS);
+	assert_non_null(strstr(why.text, "option `pods`"));
+	assert_string_equal(o.patch, "");
+	scripted_server_stop(&o.server);
+}
+
+static void a_drain_that_fails_is_a_condition_and_a_warning(void **state)
+{
+	const struct usher_drain_progress failed = { .size = sizeof(failed),
+		.state = USHER_DRAIN_FAILED,
+		.drain = "d-1",
+		.step = "in_flight",
+		.text = "3 requests are open",
+		.since_usec = UINT64_C(1796004879000000) };
+	const struct usher_drain_progress running = { .size = sizeof(running),
+		.state = USHER_DRAIN_RUNNING,
+		.drain = "d-1",
+		.step = "in_flight" };
+	struct office o;
+
+	(void) state;
+	open_office(&o, OFFICE_POD("", ""));
+	assert_ok(registration()->progress(&o.instance, &shop_web, "a", &failed, NULL));
+	assert_non_null(strstr(o.patch,
+			"\"type\":\"usher.dev/drained\",\"status\":\"False\",\"reason\":"
+			"\"DrainFailed\",\"message\":\"web, drain d-1: 3 requests are open\","
+			"\"lastTransitionTime\":\"2026-11-30T02:14:39Z\""));
+	assert_non_null(strstr(o.event, "\"type\":\"Warning\""));
+	assert_non_null(strstr(o.event, "\"uid\":\"u-a\""));
+	assert_ok(registration()->progress(&o.instance, &shop_web, "a", &running, NULL));
+	assert_non_null(strstr(o.patch, "\"reason\":\"InFlight\""));
+	o.pod = NULL;
+	assert_errno(registration()->progress(&o.instance, &shop_web, "a", &failed, NULL), ENOENT);
+	scripted_server_stop(&o.server);
 }
 
 int main(void)
@@ -485,6 +742,7 @@ int main(void)
 		cmocka_unit_test(what_is_no_list_is_never_an_empty_one),
 		cmocka_unit_test(events_are_told_apart),
 		cmocka_unit_test(a_slice_says_which_field_makes_no_sense),
+		cmocka_unit_test(a_pod_is_to_be_drained_when_it_is_deleted_or_annotated),
 		cmocka_unit_test(running_out_of_memory_is_survived),
 		cmocka_unit_test(a_kubeconfig_says_server_namespace_and_credentials),
 		cmocka_unit_test(a_kubeconfig_of_no_use_is_refused_with_its_place),
@@ -492,6 +750,12 @@ int main(void)
 		cmocka_unit_test(a_version_that_went_backwards_makes_a_shrunken_list_suspect),
 		cmocka_unit_test(a_proof_confirms_without_another_offer),
 		cmocka_unit_test(denied_is_no_emptiness),
+		cmocka_unit_test(an_annotated_pod_of_this_node_is_asked_to_be_drained),
+		cmocka_unit_test(a_pod_that_stays_is_said_to_stay),
+		cmocka_unit_test(a_gate_is_opened_and_shut),
+		cmocka_unit_test(what_a_condition_says_already_is_not_written_again),
+		cmocka_unit_test(a_pod_that_cannot_be_told_is_a_reason_with_its_remedy),
+		cmocka_unit_test(a_drain_that_fails_is_a_condition_and_a_warning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 
 #include "feed.h"
 #include "own.h"
+#include "slices.h"
 
 static void answer_done(struct answer *a)
 {
@@ -37,7 +38,7 @@ static int init_answer(
 		const struct watcher *w, const struct usher_wanted *wanted, struct answer *ret)
 {
 	const char *slash = strchr(wanted->name, '/');
-	struct answer a = { .is_due = true };
+	struct answer a = { .is_due = true, .pods_are_due = true };
 
 	a.service = strdup(wanted->service);
 	a.name = strdup(slash ? slash + 1 : wanted->name);
@@ -72,6 +73,7 @@ static void take_over(struct watcher *w, struct answer *a)
 		a->is_failed = old->is_failed;
 		a->was_there = old->was_there;
 		a->settle_usec = old->settle_usec;
+		a->pods_said = old->pods_said;
 		answer_done(old);
 		return;
 	}
@@ -104,7 +106,7 @@ static int add_feed(struct watcher *w, const char *space, struct feed **ret)
 	if (!feeds)
 		return -ENOMEM;
 	w->feeds = feeds;
-	*ret = feed_new(w->options->scope == SCOPE_CLUSTER ? NULL : space);
+	*ret = feed_new(&kind_slices, w->options->scope == SCOPE_CLUSTER ? NULL : space);
 	if (!*ret)
 		return -ENOMEM;
 	w->feeds[w->feed_count++] = *ret;
@@ -371,11 +373,32 @@ static int judge_absence(const struct answer *a, struct usher_endpoints **ret,
 	return *ret ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
 }
 
+/* The slices of a service: ret is the caller's to free. */
+static int find_slices(const struct answer *a, const struct slice ***ret, size_t *ret_count)
+{
+	const struct shelf *shelf = &a->feed->shelf;
+	const struct slice **found = calloc(shelf->count + 1, sizeof(const struct slice *));
+	size_t count = 0;
+
+	if (!found)
+		return -ENOMEM;
+	for (size_t i = 0; i < shelf->count; i++) {
+		const struct slice *s = shelf->all[i];
+
+		if (s->service && strcmp(s->service, a->name) == 0 &&
+				strcmp(s->space, a->space) == 0)
+			found[count++] = s;
+	}
+	*ret = found;
+	*ret_count = count;
+	return 0;
+}
+
 static int find_set(const struct answer *a, struct usher_endpoints **ret, size_t *ret_slices,
 		enum usher_verdict *ret_verdict, struct usher_error *reterr)
 {
 	autofree const struct slice **slices = NULL;
-	int r = shelf_find(&a->feed->shelf, a->space, a->name, &slices, ret_slices);
+	int r = find_slices(a, &slices, ret_slices);
 
 	if (r < 0)
 		return usher_error_set(reterr, r, "out of memory");
@@ -424,6 +447,7 @@ static void tell(struct watcher *w, struct answer *a, uint64_t now_usec)
 	a->is_failed = false;
 	(void) usher_endpoints_unref(a->told);
 	a->told = usher_endpoints_ref(set);
+	a->pods_are_due = true;
 	(void) usher_source_offer(w->source, a->service, take(set), verdict, a->feed->version.text,
 			a->feed->proven_usec);
 }

@@ -17,6 +17,8 @@ struct answer {
 	bool is_due;          /* something may have changed */
 	bool is_failed;       /* what was told last is a failure of its own */
 	bool was_there;       /* it had slices */
+	bool pods_are_due;    /* the Pods, or its endpoints, may have changed */
+	uint64_t pods_said;   /* sum of what was said about its endpoints' Pods */
 	uint64_t settle_usec; /* when what has disappeared is told; 0: nothing has */
 };
 

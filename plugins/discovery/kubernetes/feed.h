@@ -1,6 +1,6 @@
 #pragma once
 
-/* The slices of one namespace, or of all: listed once, then watched.
+/* The objects of one kind in one namespace, or in all: listed once, then watched.
  *
  *   list   in pages, always a consistent read, never resourceVersion=0: that may be of any age
  *   watch  from the list's version on, with bookmarks; ends by design now and then, and goes on
@@ -19,6 +19,7 @@
 #define FEEDS_MAX 256
 
 struct feed {
+	const struct kind *kind;
 	char *space;    /* NULL: all */
 	char *selector; /* in force; NULL: none */
 	struct shelf shelf, incoming;
@@ -48,9 +49,9 @@ struct feed {
 };
 
 /* space: NULL for all. NULL: out of memory. */
-struct feed *feed_new(const char *space);
+struct feed *feed_new(const struct kind *kind, const char *space);
 struct feed *feed_free(struct watcher *w, struct feed *f);
-/* Other services are in question from now on; takes the text. */
+/* Other objects are in question from now on; takes the text. */
 void feed_select(struct watcher *w, struct feed *f, char *selector);
 /* Start what is due. Returns when the next is. */
 uint64_t feed_start(struct watcher *w, struct feed *f, uint64_t now_usec);

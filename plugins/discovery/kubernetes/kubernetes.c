@@ -12,7 +12,10 @@
 #include "answers.h"
 #include "feed.h"
 #include "own.h"
+#include "pods.h"
+#include "registration.h"
 #include "retry.h"
+#include "slices.h"
 
 #define SERVICE_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -27,6 +30,7 @@ static void watcher_done(struct watcher *w)
 	for (size_t i = 0; i < w->feed_count; i++)
 		(void) feed_free(w, w->feeds[i]);
 	free(w->feeds);
+	pods_done(w);
 	answers_done(w);
 	disconnect(w);
 }
@@ -62,6 +66,8 @@ static int connect_anew(struct watcher *w, struct usher_error *reterr)
 	w->http = http;
 	for (size_t i = 0; i < w->feed_count; i++)
 		feed_reconnect(w, w->feeds[i]);
+	if (w->pods)
+		feed_reconnect(w, w->pods);
 	return 0;
 }
 
@@ -86,6 +92,8 @@ static void free_names(struct names *n)
 
 static int add_name(struct names *n, const struct slice *s)
 {
+	if (!s->service)
+		return 0;
 	if (n->count == n->space) {
 		size_t space = n->space ? n->space * 2 : 64;
 		char **all = reallocarray(n->all, space, sizeof(char *));
@@ -128,7 +136,7 @@ static void tell_known(struct watcher *w)
 		const struct shelf *shelf = &w->feeds[i]->shelf;
 
 		for (size_t k = 0; k < shelf->count; k++)
-			if (shelf->all[k]->service && add_name(&names, shelf->all[k]) < 0)
+			if (add_name(&names, shelf->all[k]) < 0)
 				return;
 	}
 	keep_one_of_each(&names);
@@ -157,8 +165,11 @@ static uint64_t turn(struct watcher *w)
 	uint64_t now = retry_now_usec(), due = answers_tell(w, now);
 
 	tell_known(w);
+	pods_tell(w);
 	for (size_t i = 0; i < w->feed_count; i++)
 		due = sooner(due, feed_start(w, w->feeds[i], now));
+	if (w->pods)
+		due = sooner(due, feed_start(w, w->pods, now));
 	if (due == 0)
 		return 0;
 	now = retry_now_usec();
@@ -225,7 +236,12 @@ static int kubernetes_run(void *instance, struct usher_source *source)
 	cleanup(watcher_done) struct watcher w = {
 		.options = instance, .source = source, .random = retry_seed()
 	};
-	int woken_by = connect_first(&w);
+	struct usher_error why = { 0 };
+	int woken_by = pods_init(&w, &why);
+
+	if (woken_by < 0)
+		return woken_by;
+	woken_by = connect_first(&w);
 
 	while (woken_by > 0) {
 		if (woken_by & USHER_WAIT_PATH)
@@ -321,6 +337,18 @@ static const struct usher_option kubernetes_options[] = {
 			.default_text = "100ms",
 			.help = "How long what has disappeared is kept: an endpoint that moves to "
 				"another slice is in none for a moment." },
+	{ .name = "pods",
+			.type = USHER_OPTION_BOOL,
+			OPTION_OF(pods),
+			.default_text = "false",
+			.help = "Drain the Pods of this node that are being deleted, or have the "
+				"annotation usher.dev/drain; and write what is registered and how "
+				"drains go into the conditions of Pods." },
+	{ .name = "node_name",
+			.type = USHER_OPTION_STRING,
+			OPTION_OF(node_name),
+			.help = "What the cluster calls this node; when absent, USHER_NODE_NAME of "
+				"the environment, else the host's name." },
 	USHER_HTTP_OPTIONS_WITH(struct kubernetes, access.http, 0),
 	{ 0 },
 };
@@ -330,6 +358,15 @@ static const struct usher_discovery kubernetes_discovery = {
 	.run = kubernetes_run,
 };
 
+static const struct usher_registration kubernetes_registration = {
+	.size = sizeof(kubernetes_registration),
+	.add = registration_add,
+	.set_state = registration_set_state,
+	.remove = registration_remove,
+	.progress = registration_progress,
+};
+
 USHER_PLUGIN(.name = "kubernetes", .summary = "Services of a Kubernetes cluster",
 		.instance_size = sizeof(struct kubernetes), .options = kubernetes_options,
-		.init = kubernetes_init, .discovery = &kubernetes_discovery);
+		.init = kubernetes_init, .discovery = &kubernetes_discovery,
+		.registration = &kubernetes_registration);

@@ -1,7 +1,7 @@
 #pragma once
 
 /* The plug-in: a watcher has a feed for each namespace (or one for all), and an answer for each
- * service that is wanted. Thread: that of `run`. */
+ * service that is wanted. Thread: that of `run`; the options never change. */
 
 #include <usher/plugin.h>
 
@@ -19,6 +19,8 @@ struct kubernetes {
 	const char *selector; /* of labels; NULL: none */
 	int scope;            /* enum scope */
 	uint64_t prove_usec, silence_usec, settle_usec;
+	bool pods;             /* follow those of this node, and write their conditions */
+	const char *node_name; /* NULL: as the environment says, else the host */
 };
 
 struct answer;
@@ -31,6 +33,8 @@ struct watcher {
 	struct usher_http *http;
 	struct feed **feeds;
 	size_t feed_count;
+	struct feed *pods; /* NULL: not followed */
+	bool pods_have_failed;
 	struct answer *answers;
 	size_t answer_count;
 	uint64_t random; /* state of retry_random() */

@@ -1,6 +1,5 @@
 #include "reading.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
@@ -25,6 +24,18 @@ static int parse(const char *text, size_t size, json_t **ret, struct usher_error
 	return 0;
 }
 
+json_t *reading_get(const json_t *object, const char *key)
+{
+	json_t *j = json_object_get(object, key);
+
+	return json_is_null(j) ? NULL : j;
+}
+
+const char *reading_text(const json_t *object, const char *key)
+{
+	return json_string_value(json_object_get(object, key));
+}
+
 static void read_version(const json_t *metadata, struct version *ret)
 {
 	const char *text = json_string_value(json_object_get(metadata, "resourceVersion"));
@@ -43,216 +54,11 @@ static void read_version(const json_t *metadata, struct version *ret)
 		ret->number = 0;
 }
 
-/* ---- a slice ---- */
-
-struct reader {
-	struct slice *slice;
-	const char *fault; /* the first field that is not of its type; NULL: none */
-};
-
-/* Absent and null are the same. */
-static json_t *get(const json_t *object, const char *key)
-{
-	json_t *j = json_object_get(object, key);
-
-	return json_is_null(j) ? NULL : j;
-}
-
-static void blame(struct reader *r, const char *field)
-{
-	if (!r->fault)
-		r->fault = field;
-}
-
-static const char *copy_text(struct reader *r, const json_t *object, const char *key)
-{
-	const json_t *j = get(object, key);
-
-	if (j && !json_is_string(j))
-		blame(r, key);
-	return slice_text(r->slice, json_string_value(j));
-}
-
-static void read_bool(struct reader *r, const json_t *object, const char *key, bool *ret)
-{
-	const json_t *j = get(object, key);
-
-	if (!j)
-		return;
-	if (!json_is_boolean(j))
-		blame(r, key);
-	*ret = json_is_true(j);
-}
-
-/* NULL where there is none, or none of that type. */
-static json_t *get_object(struct reader *r, const json_t *object, const char *key)
-{
-	json_t *j = get(object, key);
-
-	if (!j || json_is_object(j))
-		return j;
-	blame(r, key);
-	return NULL;
-}
-
-static json_t *get_array(struct reader *r, const json_t *object, const char *key)
-{
-	json_t *j = get(object, key);
-
-	if (!j || json_is_array(j))
-		return j;
-	blame(r, key);
-	return NULL;
-}
-
-static void read_port(struct reader *r, const json_t *j)
-{
-	struct slice_port *port = slice_add_port(r->slice);
-	const json_t *number = get(j, "port");
-
-	if (!port)
-		return;
-	if (!json_is_object(j))
-		blame(r, "ports");
-	port->name = copy_text(r, j, "name");
-	port->protocol = copy_text(r, j, "protocol");
-	port->app_protocol = copy_text(r, j, "appProtocol");
-	if (!number)
-		return;
-	if (!json_is_integer(number) || json_integer_value(number) < 1 ||
-			json_integer_value(number) > UINT16_MAX)
-		blame(r, "port");
-	else
-		port->number = (uint16_t) json_integer_value(number);
-}
-
-static const char *copy_address(struct reader *r, const json_t *endpoint)
-{
-	const char *text =
-			json_string_value(json_array_get(get_array(r, endpoint, "addresses"), 0));
-	struct in6_addr ignored;
-
-	if (!text)
-		return NULL;
-	if (inet_pton(r->slice->ipv6 ? AF_INET6 : AF_INET, text, &ignored) != 1)
-		blame(r, "addresses");
-	return slice_text(r->slice, text);
-}
-
-/* "a,b": the zones that the endpoint is meant for. */
-static const char *copy_zone_hints(struct reader *r, const json_t *endpoint)
-{
-	const json_t *zones = get_array(r, get_object(r, endpoint, "hints"), "forZones");
-	char hints[USHER_TEXT_MAX] = "";
-	size_t used = 0;
-
-	for (size_t i = 0; i < json_array_size(zones); i++) {
-		const char *name = json_string_value(
-				json_object_get(json_array_get(zones, i), "name"));
-		int n = name ? snprintf(hints + used, sizeof(hints) - used, "%s%s", used ? "," : "",
-					       name)
-			     : 0;
-
-		if (n < 0 || (size_t) n >= sizeof(hints) - used)
-			return NULL;
-		used += (size_t) n;
-	}
-	return used ? slice_text(r->slice, hints) : NULL;
-}
-
-static void read_endpoint(struct reader *r, const json_t *j)
-{
-	struct slice_endpoint *e = slice_add_endpoint(r->slice);
-	const json_t *conditions, *target;
-
-	if (!e)
-		return;
-	if (!json_is_object(j))
-		blame(r, "endpoints");
-	conditions = get_object(r, j, "conditions");
-	target = get_object(r, j, "targetRef");
-	e->address = copy_address(r, j);
-	e->zone = copy_text(r, j, "zone");
-	e->node = copy_text(r, j, "nodeName");
-	e->hostname = copy_text(r, j, "hostname");
-	e->target = copy_text(r, target, "name");
-	e->target_uid = copy_text(r, target, "uid");
-	e->zone_hints = copy_zone_hints(r, j);
-	read_bool(r, conditions, "ready", &e->ready);
-	read_bool(r, conditions, "serving", &e->serving);
-	read_bool(r, conditions, "terminating", &e->terminating);
-}
-
-static void read_labels(struct reader *r, const json_t *metadata)
-{
-	json_t *labels = get_object(r, metadata, "labels");
-
-	for (void *i = json_object_iter(labels); i; i = json_object_iter_next(labels, i)) {
-		const char *value = json_string_value(json_object_iter_value(i));
-
-		if (value)
-			slice_add_label(r->slice, json_object_iter_key(i), value);
-		else
-			blame(r, "labels");
-	}
-}
-
-static void read_content(struct reader *r, const json_t *j)
-{
-	const char *type = json_string_value(get(j, "addressType"));
-	const json_t *ports = get_array(r, j, "ports"), *endpoints = get_array(r, j, "endpoints");
-
-	r->slice->ipv6 = type && strcmp(type, "IPv6") == 0;
-	if (type && strcmp(type, "FQDN") == 0)
-		return; /* deprecated; no address of a pod */
-	if (!type || (strcmp(type, "IPv4") != 0 && strcmp(type, "IPv6") != 0))
-		blame(r, "addressType");
-	for (size_t i = 0; i < json_array_size(ports); i++)
-		read_port(r, json_array_get(ports, i));
-	for (size_t i = 0; i < json_array_size(endpoints); i++)
-		read_endpoint(r, json_array_get(endpoints, i));
-}
-
-/* content: also what the slice says, not only which one it is. */
-static int read_slice(const json_t *j, bool content, struct slice **ret,
-		struct version *ret_version, struct usher_error *reterr)
-{
-	const json_t *metadata = get(j, "metadata");
-	struct reader r = { .slice = slice_new() };
-	struct slice *s = r.slice;
-	const char *space;
-
-	if (!s)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	read_version(metadata, ret_version);
-	s->version = ret_version->number;
-	space = copy_text(&r, metadata, "namespace");
-	s->space = space ? space : "";
-	s->name = copy_text(&r, metadata, "name");
-	s->uid = copy_text(&r, metadata, "uid");
-	s->service = copy_text(&r, get(metadata, "labels"), SLICE_SERVICE_LABEL);
-	if (content) {
-		read_labels(&r, metadata);
-		read_content(&r, j);
-	}
-	if (s->is_short_of_memory) {
-		(void) slice_free(s);
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	}
-	if (!s->name) {
-		(void) slice_free(s);
-		return usher_error_set(reterr, -EBADMSG, "an EndpointSlice has no metadata.name");
-	}
-	s->fault = r.fault;
-	*ret = s;
-	return 0;
-}
-
 /* ---- a page ---- */
 
 static int read_next(const json_t *metadata, struct reading_page *page, struct usher_error *reterr)
 {
-	const char *next = json_string_value(get(metadata, "continue"));
+	const char *next = reading_text(metadata, "continue");
 	size_t length = next ? strlen(next) : 0;
 
 	if (length >= sizeof(page->next))
@@ -263,15 +69,23 @@ static int read_next(const json_t *metadata, struct reading_page *page, struct u
 	return 0;
 }
 
+static int read_object(const struct kind *kind, const json_t *j, bool content, void **ret,
+		struct version *ret_version, struct usher_error *reterr)
+{
+	*ret_version = (struct version){ 0 };
+	read_version(reading_get(j, "metadata"), ret_version);
+	return kind->read(j, content, ret_version, ret, reterr);
+}
+
 static int read_items(const json_t *items, struct reading_page *page, struct usher_error *reterr)
 {
-	page->slices = calloc(json_array_size(items) + 1, sizeof(struct slice *));
-	if (!page->slices)
+	page->objects = calloc(json_array_size(items) + 1, sizeof(void *));
+	if (!page->objects)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < json_array_size(items); i++) {
-		struct version ignored = { 0 };
-		int r = read_slice(
-				json_array_get(items, i), true, &page->slices[i], &ignored, reterr);
+		struct version ignored;
+		int r = read_object(page->kind, json_array_get(items, i), true, &page->objects[i],
+				&ignored, reterr);
 
 		if (r < 0)
 			return r;
@@ -280,22 +94,22 @@ static int read_items(const json_t *items, struct reading_page *page, struct ush
 	return 0;
 }
 
-int reading_page(
-		const char *text, size_t size, struct reading_page *ret, struct usher_error *reterr)
+int reading_page(const struct kind *kind, const char *text, size_t size, struct reading_page *ret,
+		struct usher_error *reterr)
 {
 	autojson json_t *root = NULL;
-	cleanup(reading_page_done) struct reading_page page = { 0 };
+	cleanup(reading_page_done) struct reading_page page = { .kind = kind };
 	const json_t *metadata, *items;
 	int r = parse(text, size, &root, reterr);
 
 	if (r < 0)
 		return r;
-	metadata = get(root, "metadata");
+	metadata = reading_get(root, "metadata");
 	items = json_object_get(root, "items");
 	read_version(metadata, &page.version);
 	if (!page.version.text[0] || !(json_is_array(items) || json_is_null(items)))
 		return usher_error_set(reterr, -EBADMSG,
-				"the answer is no EndpointSliceList: it has no %s",
+				"the answer is no list of %s: it has no %s", kind->name,
 				page.version.text[0] ? "items" : "metadata.resourceVersion");
 	r = read_next(metadata, &page, reterr);
 	if (r < 0 || (r = read_items(items, &page, reterr)) < 0)
@@ -308,8 +122,8 @@ int reading_page(
 void reading_page_done(struct reading_page *page)
 {
 	for (size_t i = 0; i < page->count; i++)
-		(void) slice_free(page->slices[i]);
-	free(page->slices);
+		page->kind->free(page->objects[i]);
+	free(page->objects);
 	*page = (struct reading_page){ 0 };
 }
 
@@ -341,14 +155,14 @@ static int read_kind(const json_t *root, enum reading_kind *ret, struct usher_er
 
 static void read_status(const json_t *object, struct reading_event *ret)
 {
-	const char *message = json_string_value(get(object, "message"));
+	const char *message = reading_text(object, "message");
 
-	ret->status = (int) json_integer_value(get(object, "code"));
+	ret->status = (int) json_integer_value(json_object_get(object, "code"));
 	(void) snprintf(ret->message, sizeof(ret->message), "%s",
 			message ? message : "without a message");
 }
 
-int reading_event(const char *text, size_t size, struct reading_event *ret,
+int reading_event(const struct kind *kind, const char *text, size_t size, struct reading_event *ret,
 		struct usher_error *reterr)
 {
 	autojson json_t *root = NULL;
@@ -362,11 +176,11 @@ int reading_event(const char *text, size_t size, struct reading_event *ret,
 	switch (event.kind) {
 	case READING_PUT:
 	case READING_REMOVE:
-		r = read_slice(object, event.kind == READING_PUT, &event.slice, &event.version,
-				reterr);
+		r = read_object(kind, object, event.kind == READING_PUT, &event.object,
+				&event.version, reterr);
 		break;
 	case READING_BOOKMARK:
-		read_version(get(object, "metadata"), &event.version);
+		read_version(reading_get(object, "metadata"), &event.version);
 		break;
 	case READING_ERROR:
 		read_status(object, &event);
@@ -375,4 +189,22 @@ int reading_event(const char *text, size_t size, struct reading_event *ret,
 	if (r == 0)
 		*ret = event;
 	return r;
+}
+
+/* ---- a failure ---- */
+
+int reading_failure(const struct usher_http_event *event, struct usher_error *reterr)
+{
+	int r = usher_http_status_error(event, reterr);
+	autojson json_t *root = NULL;
+	const char *message;
+
+	if (r == 0 || !event->data)
+		return r;
+	root = json_loadb(event->data, event->data_size, 0, NULL);
+	message = reading_text(root, "message");
+	if (!message)
+		return r;
+	return usher_error_set(reterr, r, "%s says HTTP %d: %.300s",
+			event->server ? event->server : "the API server", event->status, message);
 }

@@ -1,53 +1,52 @@
 #pragma once
 
-/* What the API server says, read: pages of a list, events of a watch, versions.
+/* What the API server says, read: pages of a list, events of a watch, failures.
  *
- * Unknown fields are passed over. A slice that contradicts the API's own types is kept with its
- * fault, so that its Service can say what is wrong while all others go on. */
+ * Unknown fields are passed over. What the objects hold is the matter of their kind. */
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <usher/error.h>
+#include <usher/http.h>
 
-#include "slices.h"
+#include "kind.h"
 
-#define READING_VERSION_MAX  64   /* bytes of a resourceVersion */
 #define READING_CONTINUE_MAX 4096 /* bytes of the token for the next page */
 
-/* A resourceVersion: opaque, but for whether it went backwards. number: 0 where it is no number. */
-struct version {
-	char text[READING_VERSION_MAX];
-	uint64_t number;
-};
-
 struct reading_page {
-	struct slice **slices; /* the reader's to free, each and all */
+	const struct kind *kind;
+	void **objects; /* the reader's to free, each and all */
 	size_t count;
 	struct version version;
 	char next[READING_CONTINUE_MAX]; /* "": it is the last page */
 };
 
-/* A page of an EndpointSliceList. Errors: EBADMSG (no such list), E2BIG, ENOMEM. */
-int reading_page(const char *text, size_t size, struct reading_page *ret,
+/* A page of a list of that kind. Errors: EBADMSG (no such list), E2BIG, ENOMEM. */
+int reading_page(const struct kind *kind, const char *text, size_t size, struct reading_page *ret,
 		struct usher_error *reterr);
 void reading_page_done(struct reading_page *page);
 
 enum reading_kind {
-	READING_PUT,      /* ADDED, MODIFIED: slice is the reader's to free */
-	READING_REMOVE,   /* DELETED: slice, too; its uid and service say which */
+	READING_PUT,      /* ADDED, MODIFIED: the object is the reader's to free */
+	READING_REMOVE,   /* DELETED: the object, too; it says only which it is */
 	READING_BOOKMARK, /* version alone */
 	READING_ERROR,    /* status and message */
 };
 
 struct reading_event {
 	enum reading_kind kind;
-	struct slice *slice;
+	void *object;
 	struct version version; /* empty: none */
 	int status;             /* of an error: 410 and the like */
 	char message[256];
 };
 
 /* An event of a watch. Errors: EBADMSG, ENOMEM. */
-int reading_event(const char *text, size_t size, struct reading_event *ret,
+int reading_event(const struct kind *kind, const char *text, size_t size, struct reading_event *ret,
 		struct usher_error *reterr);
+
+/* As usher_http_status_error(), but with the message alone where the answer is a Status. */
+int reading_failure(const struct usher_http_event *event, struct usher_error *reterr);
+
+/* ---- for kinds ---- */
+
+/* A member; absent and null are the same. */
+json_t *reading_get(const json_t *object, const char *key);
+const char *reading_text(const json_t *object, const char *key); /* NULL: none, or no text */

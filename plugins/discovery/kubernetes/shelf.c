@@ -5,88 +5,75 @@
 
 #include "own.h"
 
-static bool is_same(const struct slice *a, const struct slice *b)
+static bool is_same(const struct object_key *a, const struct object_key *b)
 {
 	if (a->uid && b->uid)
 		return strcmp(a->uid, b->uid) == 0;
 	return strcmp(a->name, b->name) == 0 && strcmp(a->space, b->space) == 0;
 }
 
-static size_t find(const struct shelf *s, const struct slice *like)
+static size_t find(const struct shelf *s, const void *like)
 {
-	size_t i = 0;
+	const struct object_key key = s->kind->key(like);
 
-	while (i < s->count && !is_same(s->all[i], like))
-		i++;
-	return i;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct object_key other = s->kind->key(s->all[i]);
+
+		if (is_same(&other, &key))
+			return i;
+	}
+	return s->count;
 }
 
-int shelf_add(struct shelf *s, struct slice *slice)
+int shelf_add(struct shelf *s, void *object)
 {
-	if (s->count == SHELF_SLICES_MAX)
+	if (s->count == SHELF_OBJECTS_MAX)
 		return -E2BIG;
 	if (s->count == s->space) {
 		size_t space = s->space ? s->space * 2 : 16;
-		struct slice **all = reallocarray(s->all, space, sizeof(struct slice *));
+		void **all = reallocarray(s->all, space, sizeof(void *));
 
 		if (!all)
 			return -ENOMEM;
 		s->all = all;
 		s->space = space;
 	}
-	s->all[s->count++] = slice;
+	s->all[s->count++] = object;
 	return 0;
 }
 
-int shelf_put(struct shelf *s, struct slice *slice, struct slice **ret_old)
+int shelf_put(struct shelf *s, void *object, void **ret_old)
 {
-	size_t i = find(s, slice);
+	size_t i = find(s, object);
 	int r;
 
 	if (i < s->count) {
 		*ret_old = s->all[i];
-		s->all[i] = slice;
+		s->all[i] = object;
 		return 0;
 	}
-	r = shelf_add(s, slice);
+	r = shelf_add(s, object);
 	if (r == 0)
 		*ret_old = NULL;
 	return r;
 }
 
-struct slice *shelf_take(struct shelf *s, const struct slice *like)
+void *shelf_take(struct shelf *s, const void *like)
 {
 	size_t i = find(s, like);
-	struct slice *slice;
+	void *object;
 
 	if (i == s->count)
 		return NULL;
-	slice = s->all[i];
+	object = s->all[i];
 	s->all[i] = s->all[--s->count];
-	return slice;
-}
-
-int shelf_find(const struct shelf *s, const char *space, const char *service,
-		const struct slice ***ret, size_t *ret_count)
-{
-	const struct slice **found = calloc(s->count + 1, sizeof(const struct slice *));
-	size_t count = 0;
-
-	if (!found)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->count; i++)
-		if (s->all[i]->service && strcmp(s->all[i]->service, service) == 0 &&
-				strcmp(s->all[i]->space, space) == 0)
-			found[count++] = s->all[i];
-	*ret = found;
-	*ret_count = count;
-	return 0;
+	return object;
 }
 
 void shelf_clear(struct shelf *s)
 {
 	for (size_t i = 0; i < s->count; i++)
-		(void) slice_free(s->all[i]);
+		s->kind->free(s->all[i]);
 	free(s->all);
-	*s = (struct shelf){ 0 };
+	*s = (struct shelf){ .kind = s->kind };
 }
