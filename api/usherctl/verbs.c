@@ -62,8 +62,7 @@ const struct verb verbs[] = {
 			"and why; --chosen leaves them out. get drains --wait waits until none of them runs, those included\n"
 			"that begin meanwhile: 0 all ended as meant, 124 gave up waiting, else as for drain.",
 			O(MAX_AGE) | O(CHOSEN) | WAITING, ARGUMENT_KIND, 1, SIZE_MAX, verb_get },
-	{ "describe",
-			"describe service|endpoint|source|consumer|drain|plugin|registration NAME...",
+	{ "describe", "describe service|endpoint|source|consumer|drain|plugin|registration NAME...",
 			"Everything about one thing",
 			"An endpoint or registration is named SERVICE/ID; a drain by its id, or SERVICE/ENDPOINT for the newest one\n"
 			"of it. A plug-in is described with the table of its options.",

@@ -19,10 +19,10 @@ struct interface_table {
 
 void interface_table_done(struct interface_table *table);
 bool interface_table_equal(const struct interface_table *a, const struct interface_table *b);
-/* Take netlink messages of a dump of links, then of one of addresses; until interface_table_settle()
- * the links themselves are in the table, too. The messages are only read (the kernel's macros know
- * no const). > 0: that was the end of the dump. Errors: EBADMSG, E2BIG, ENOMEM, and what the kernel
- * says. */
+/* Take netlink messages of a dump of links, then of one of addresses; until
+ * interface_table_settle() the links themselves are in the table, too. The messages are only read
+ * (the kernel's macros know no const). > 0: that was the end of the dump. Errors: EBADMSG, E2BIG,
+ * ENOMEM, and what the kernel says. */
 int interface_table_take(struct interface_table *table, void *messages, size_t size);
 /* Drop what has no address. */
 void interface_table_settle(struct interface_table *table);

@@ -154,8 +154,8 @@ __attribute__((format(printf, 4, 5))) void operation_note(
 		struct operation *op, const char *kind, bool proven, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void operation_fail(
 		struct operation *op, const char *format, ...);
-/* What a step waits for, in the words of its evidence: of what happened, the last; of what is known,
- * all that is missing. */
+/* What a step waits for, in the words of its evidence: of what happened, the last; of what is
+ * known, all that is missing. */
 void operation_say_why_waiting(const struct step_record *step, char *ret, size_t size);
 /* Write what is not on disk yet. */
 void operation_commit(struct operation *op, uint64_t now_usec);

@@ -12,9 +12,9 @@
 struct rollout;
 
 #define ROLLOUT_PETITIONS_MAX 4096 /* endpoints of which sources ask that they be drained */
-#define ROLLOUT_RUNNING_MAX 1000                        /* at once */
-#define ROLLOUT_KEPT_MAX    500                         /* finished ones, for listing */
-#define ROLLOUT_KEPT_USEC   (7 * UINT64_C(86400000000)) /* since they finished */
+#define ROLLOUT_RUNNING_MAX   1000 /* at once */
+#define ROLLOUT_KEPT_MAX      500  /* finished ones, for listing */
+#define ROLLOUT_KEPT_USEC     (7 * UINT64_C(86400000000)) /* since they finished */
 #define ROLLOUT_TIMEOUT_MAX_USEC                                        \
 	(7 * UINT64_C(86400000000)) /* as the configuration's deadlines \
 				     */
