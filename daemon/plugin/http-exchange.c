@@ -21,6 +21,9 @@ DEFINE_CLEANUP(char, http_secret_free);
 #define KEEPALIVE_IDLE_S     15L
 #define KEEPALIVE_INTERVAL_S 5L
 #define UNACKNOWLEDGED_MS    10000U
+/* A connection that was closed while nobody used it shows at once, and curl takes another one. One
+ * that dies later takes the answer with it. */
+#define RESEND_USEC USEC_PER_SEC
 
 static void free_lines(char **lines)
 {
@@ -128,6 +131,16 @@ static size_t on_data(char *data, size_t size, size_t count, void *userdata)
 	return bytes;
 }
 
+/* Whether curl is about to send again, by itself, what has waited for its answer in vain. Who asked
+ * has to know: to ask later, at another time than everybody else who has lost this server, and
+ * perhaps for something else. */
+static bool is_lost(struct exchange *x)
+{
+	if (x->sent_usec != 0 && clock_boot_usec() - x->sent_usec > RESEND_USEC)
+		x->lost = true;
+	return x->lost;
+}
+
 /* The connection is there, and the request is about to go out. */
 /* NOLINTNEXTLINE(readability-non-const-parameter): curl's type */
 static int on_ready(void *userdata, char *remote_address, char *local_address, int remote_port,
@@ -139,7 +152,11 @@ static int on_ready(void *userdata, char *remote_address, char *local_address, i
 	(void) local_address;
 	(void) remote_port;
 	(void) local_port;
+	if (is_lost(x))
+		return CURL_PREREQFUNC_ABORT;
 	x->started_usec = x->heard_usec = clock_boot_usec();
+	if (x->sent_usec == 0)
+		x->sent_usec = x->started_usec;
 	return CURL_PREREQFUNC_OK;
 }
 
@@ -147,8 +164,9 @@ static int on_socket(void *userdata, curl_socket_t fd, curlsocktype purpose)
 {
 	unsigned timeout_ms = UNACKNOWLEDGED_MS;
 
-	(void) userdata;
 	(void) purpose;
+	if (is_lost(userdata))
+		return CURL_SOCKOPT_ERROR;
 	(void) setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 	return CURL_SOCKOPT_OK;
 }
@@ -256,6 +274,7 @@ static void set_connection(struct exchange *x)
 	(void) curl_easy_setopt(x->easy, CURLOPT_TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
 	(void) curl_easy_setopt(x->easy, CURLOPT_TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
 	(void) curl_easy_setopt(x->easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+	(void) curl_easy_setopt(x->easy, CURLOPT_SOCKOPTDATA, x);
 	(void) curl_easy_setopt(x->easy, CURLOPT_CONNECTTIMEOUT_MS,
 			(long) (o->connect_timeout_usec / USEC_PER_MSEC));
 	(void) curl_easy_setopt(
@@ -337,6 +356,7 @@ int exchange_send(struct exchange *x)
 	x->begun = false;
 	x->head.size = x->data.size = 0;
 	x->started_usec = x->heard_usec = clock_boot_usec();
+	x->sent_usec = 0;
 	set_connection(x);
 	set_callbacks(x);
 	set_tls(x);
@@ -362,7 +382,9 @@ static void judge(struct exchange *x, CURLcode code)
 {
 	char text[128];
 
-	if (x->idle) {
+	if (x->lost) {
+		set_error(x, -ECONNRESET, "closed the connection without an answer");
+	} else if (x->idle) {
 		(void) snprintf(text, sizeof(text), "has been silent for %.1f s",
 				(double) x->idle_usec / (double) USEC_PER_SEC);
 		set_error(x, -ETIMEDOUT, text);
@@ -401,7 +423,7 @@ bool exchange_finish(struct exchange *x, CURLcode code)
 		set_error(x, r, "cannot be asked again");
 	} else {
 		judge(x, code);
-		if (code != CURLE_OK && http_error_is_connecting(code))
+		if (code != CURLE_OK && !x->lost && http_error_is_connecting(code))
 			move_on(x);
 	}
 	x->over = true;

@@ -31,12 +31,13 @@ struct exchange {
 	size_t server;
 
 	uint64_t started_usec, heard_usec;
+	uint64_t sent_usec; /* when it went out; 0: not yet */
 	int status;
 	bool begun;      /* the last line of the headers has come */
 	bool told_begun; /* a stream's BEGIN has been given */
 	bool over;
-	bool repeated;        /* it was sent again because credentials had changed */
-	bool too_large, idle; /* why we broke it off */
+	bool repeated;              /* it was sent again because credentials had changed */
+	bool too_large, idle, lost; /* why we broke it off */
 	int error;
 	struct usher_error why;
 	char error_text[CURL_ERROR_SIZE];

@@ -274,6 +274,53 @@ static void test_a_stream_is_given_in_the_order_it_comes_and_ends(void **state)
 	tear_down(&b);
 }
 
+/* The first is answered, so that the connection is kept; whoever comes with it then is left alone
+ * for longer than it takes to see that a connection was dead all along. */
+static bool answer_once_then_die_waiting(struct scripted_connection *c)
+{
+	struct pollfd stop = { .fd = c->server->stop[0], .events = POLLIN };
+
+	if (c->requests == 1)
+		return scripted_reply(c, "200 OK", "", "{}");
+	(void) poll(&stop, 1, 1500);
+	return false;
+}
+
+static void test_a_request_that_has_waited_is_not_sent_again_behind_our_back(void **state)
+{
+	struct usher_http_event event;
+	struct bench b;
+
+	(void) state;
+	set_up(&b, answer_once_then_die_waiting);
+	open_http(&b);
+	assert_int_equal(ask(&b, "/v1").status, 200);
+	event = ask(&b, "/v1?wait");
+	assert_int_equal(event.error, -ECONNRESET);
+	assert_non_null(strstr(event.why.text, "closed the connection without an answer"));
+	assert_int_equal(atomic_load(&b.server.requests), 2);
+	assert_int_equal(atomic_load(&b.server.connections), 1);
+	tear_down(&b);
+}
+
+static bool answer_once_a_connection(struct scripted_connection *c)
+{
+	return c->requests == 1 && scripted_reply(c, "200 OK", "", "{}");
+}
+
+static void test_a_connection_that_was_dead_all_along_is_replaced(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b, answer_once_a_connection);
+	open_http(&b);
+	assert_int_equal(ask(&b, "/v1").status, 200);
+	assert_int_equal(ask(&b, "/v1").status, 200);
+	assert_int_equal(atomic_load(&b.server.connections), 2);
+	tear_down(&b);
+}
+
 static void test_a_cancelled_request_gives_no_event(void **state)
 {
 	struct usher_http_request request = { .size = sizeof(request), .path = "/a" };
@@ -490,6 +537,8 @@ int main(void)
 		cmocka_unit_test(test_an_answer_that_does_not_come_in_time_fails),
 		cmocka_unit_test(test_a_stream_that_falls_silent_fails_within_its_bound),
 		cmocka_unit_test(test_a_stream_is_given_in_the_order_it_comes_and_ends),
+		cmocka_unit_test(test_a_request_that_has_waited_is_not_sent_again_behind_our_back),
+		cmocka_unit_test(test_a_connection_that_was_dead_all_along_is_replaced),
 		cmocka_unit_test(test_a_cancelled_request_gives_no_event),
 		cmocka_unit_test(test_hundreds_of_requests_share_few_connections),
 		cmocka_unit_test(test_a_server_that_cannot_be_reached_gives_way_to_the_next),
