@@ -639,23 +639,6 @@ static void test_wake_ups_for_nothing_are_not_run_after(void **state)
 	tear_down(&b);
 }
 
-static void test_back_off_is_spread_over_all_of_its_window(void **state)
-{
-	uint64_t least = UINT64_MAX, most = 0, random = 1;
-
-	(void) state;
-	for (unsigned i = 0; i < 500; i++) {
-		uint64_t usec = watch_backoff_usec(20, random);
-
-		random = random * 6364136223846793005U + 1442695040888963407U;
-		least = usec < least ? usec : least;
-		most = usec > most ? usec : most;
-	}
-	assert_true(most <= 30000000);
-	assert_true(most - least >= 24000000);
-	assert_true(watch_backoff_usec(1, UINT64_MAX) <= 200000);
-}
-
 /* ---- registration ---- */
 
 struct calls {
@@ -891,7 +874,6 @@ int main(void)
 		cmocka_unit_test(test_less_after_a_restart_is_doubted),
 		cmocka_unit_test(test_without_a_doubt_what_went_is_gone),
 		cmocka_unit_test(test_wake_ups_for_nothing_are_not_run_after),
-		cmocka_unit_test(test_back_off_is_spread_over_all_of_its_window),
 		cmocka_unit_test(test_an_endpoint_is_registered_with_a_check_that_passes),
 		cmocka_unit_test(test_an_agent_that_forgot_is_told_again_with_the_state),
 		cmocka_unit_test(test_who_was_never_registered_is_not_renewed),

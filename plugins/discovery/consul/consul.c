@@ -9,11 +9,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "answer.h"
 #include "query.h"
+#include "retry.h"
 #include "watch.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
@@ -31,24 +30,6 @@ struct watches {
 	unsigned names_failures;
 	uint64_t random;
 };
-
-static uint64_t clock_usec(void)
-{
-	struct timespec t = { 0 };
-
-	(void) clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t) t.tv_sec * USEC_PER_SEC + (uint64_t) t.tv_nsec / 1000;
-}
-
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t draw(struct watches *all)
-{
-	uint64_t z = all->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 int consul_open(const struct consul *c, struct usher_source *source, struct usher_http **ret,
 		struct usher_error *reterr)
@@ -154,7 +135,7 @@ static void ask(struct watches *all, struct watch *w, uint64_t now)
 	if (r < 0) {
 		(void) usher_error_prefix(&why, r, "%s cannot be asked for", w->name);
 		usher_source_fail(all->source, w->service, r, &why);
-		w->due_usec = now + watch_backoff_usec(++w->failures, draw(all));
+		w->due_usec = now + retry_delay_usec(&all->random, ++w->failures);
 		return;
 	}
 	all->asking++;
@@ -180,7 +161,7 @@ static void ask_names(struct watches *all, uint64_t now)
 /* Ask what is due; returns when the next one is, or 0. */
 static uint64_t ask_all(struct watches *all)
 {
-	uint64_t now = clock_usec(), next = 0;
+	uint64_t now = retry_now_usec(), next = 0;
 
 	/* Whoever found no connection left is the first of the next round. */
 	for (size_t i = 0, first = all->turn; i < all->count; i++) {
@@ -207,7 +188,7 @@ static uint64_t ask_all(struct watches *all)
 /* For people and completion only: that it fails is no news beside the services' own failures. */
 static void take_names(struct watches *all, const struct usher_http_event *event)
 {
-	uint64_t now = clock_usec();
+	uint64_t now = retry_now_usec();
 	char **names = NULL;
 	size_t count = 0;
 
@@ -216,12 +197,12 @@ static void take_names(struct watches *all, const struct usher_http_event *event
 	if (event->error != 0 || usher_http_status_error(event, NULL) < 0 ||
 			answer_parse_names(event->data, event->data_size, &names, &count, NULL) <
 					0) {
-		all->names_due_usec = now + watch_backoff_usec(++all->names_failures, draw(all));
+		all->names_due_usec = now + retry_delay_usec(&all->random, ++all->names_failures);
 		return;
 	}
 	all->names_failures = 0;
 	/* Spread, so that a thousand daemons do not ask at once. */
-	all->names_due_usec = now + NAMES_USEC / 2 + draw(all) % NAMES_USEC;
+	all->names_due_usec = now + NAMES_USEC / 2 + retry_random(&all->random) % NAMES_USEC;
 	usher_source_known(all->source, (const char *const *) names, count);
 	answer_names_free(names, count);
 }
@@ -240,10 +221,11 @@ static void take_events(struct watches *all)
 		}
 		settle(all, w);
 		polled = w->asked == WATCH_PLAIN && w->next == WATCH_BLOCKING && w->index != 0;
-		watch_take(w, all->consul, all->http, all->source, &event, clock_usec(), draw(all));
+		watch_take(w, all->consul, all->http, all->source, &event, retry_now_usec(),
+				&all->random);
 		/* It would have waited, had there been a connection to spare. */
 		if (polled && w->next == WATCH_BLOCKING && !may_block(all))
-			w->due_usec = clock_usec() + all->consul->poll_usec;
+			w->due_usec = retry_now_usec() + all->consul->poll_usec;
 	}
 }
 
@@ -267,7 +249,7 @@ static int watch_all(struct watches *all)
 		if (r < 0)
 			return r;
 		next = ask_all(all);
-		now = clock_usec();
+		now = retry_now_usec();
 		wait.timeout_usec = next == 0 ? 0 : next > now ? next - now : 1;
 		r = usher_source_wait(all->source, &wait);
 		if (r <= 0)
@@ -286,8 +268,7 @@ static int consul_run(void *instance, struct usher_source *source)
 		usher_source_fail(source, NULL, r, &why);
 		return r;
 	}
-	if (getrandom(&all.random, sizeof(all.random), GRND_NONBLOCK) < 0)
-		all.random = clock_usec();
+	all.random = retry_seed();
 	r = watch_all(&all);
 	watches_done(&all);
 	return r;

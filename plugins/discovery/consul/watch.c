@@ -9,6 +9,7 @@
 #include "answer.h"
 #include "own-json.h"
 #include "query.h"
+#include "retry.h"
 
 #define USEC_PER_MSEC UINT64_C(1000)
 #define USEC_PER_SEC  UINT64_C(1000000)
@@ -16,8 +17,6 @@
 #define PLAIN_TIMEOUT_USEC  (10 * USEC_PER_SEC)
 #define BLOCKING_SLACK_USEC (5 * USEC_PER_SEC)
 #define WAIT_MIN_USEC       (100 * USEC_PER_MSEC)
-#define BACKOFF_MIN_USEC    (200 * USEC_PER_MSEC)
-#define BACKOFF_MAX_USEC    (30 * USEC_PER_SEC)
 /* However much changes, a service is asked for four times a second, and three times at once. */
 #define BUDGET_EACH_USEC  (250 * USEC_PER_MSEC)
 #define BUDGET_BURST_USEC (2 * BUDGET_EACH_USEC)
@@ -258,15 +257,6 @@ static bool is_doubted(struct watch *w, const struct consul *c, const struct ush
 
 /* ---- what comes of it ---- */
 
-uint64_t watch_backoff_usec(unsigned failures, uint64_t random)
-{
-	uint64_t most = BACKOFF_MAX_USEC;
-
-	if (failures > 0 && failures < 8 && BACKOFF_MIN_USEC << (failures - 1) < most)
-		most = BACKOFF_MIN_USEC << (failures - 1);
-	return random % most + 1;
-}
-
 static void not_before(struct watch *w, uint64_t usec)
 {
 	w->due_usec = usec;
@@ -276,7 +266,7 @@ static void not_before(struct watch *w, uint64_t usec)
 
 /* After any failure the index is dropped: who answers next may have another history. */
 static void fail(struct watch *w, struct usher_source *source, int code,
-		const struct usher_error *why, uint64_t now, uint64_t random)
+		const struct usher_error *why, uint64_t now, uint64_t *random)
 {
 	usher_source_fail(source, w->service, code, why);
 	if (w->failures < UINT_MAX)
@@ -284,7 +274,7 @@ static void fail(struct watch *w, struct usher_source *source, int code,
 	w->index = 0;
 	w->next = WATCH_PLAIN;
 	w->empty_usec = 0;
-	not_before(w, now + watch_backoff_usec(w->failures, random));
+	not_before(w, now + retry_delay_usec(random, w->failures));
 }
 
 static void ask_next(struct watch *w, enum watch_ask next, uint64_t now)
@@ -463,7 +453,7 @@ static int take_answer(struct watch *w, const struct consul *c, struct usher_htt
 
 void watch_take(struct watch *w, const struct consul *c, struct usher_http *http,
 		struct usher_source *source, const struct usher_http_event *event,
-		uint64_t now_usec, uint64_t random)
+		uint64_t now_usec, uint64_t *random)
 {
 	struct usher_error why = event->why;
 	int r = event->error;

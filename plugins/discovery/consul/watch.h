@@ -41,9 +41,7 @@ bool watch_is_for(const struct watch *w, const struct usher_wanted *wanted);
 /* Send what is next. may_block: whether there is a connection to spare for a request that waits. */
 int watch_ask(struct watch *w, const struct consul *c, struct usher_http *http, bool may_block,
 		uint64_t now_usec);
-/* What came back: tell the source. random: for the back-off. */
+/* What came back: tell the source. random: retry.h's. */
 void watch_take(struct watch *w, const struct consul *c, struct usher_http *http,
 		struct usher_source *source, const struct usher_http_event *event,
-		uint64_t now_usec, uint64_t random);
-/* A full jitter: anything up to 0.2 s doubled with each failure, at most 30 s. */
-uint64_t watch_backoff_usec(unsigned failures, uint64_t random);
+		uint64_t now_usec, uint64_t *random);
