@@ -172,7 +172,7 @@ def test_a_target_that_is_gone_keeps_its_addresses_until_it_is_said_again(usherd
 @pytest.mark.parametrize("kind", ["no such name", "no such records"])
 def test_what_is_not_there_is_held_and_then_empty(usherd, dns, kind):
     offer(dns, 1, 2)
-    daemon = start(usherd, dns, removal_guard={"hold": "3s"})
+    daemon = start(usherd, dns, removal_guard={"hold": "12s"})
     daemon.wait_listed(ids(1, 2))
     if kind == "no such records":
         dns.a(WEB, "10.9.9.9")
@@ -219,11 +219,10 @@ def test_the_next_server_is_asked_where_one_fails(usherd, dns, do):
         daemon = start(usherd, dns, other)
         daemon.wait_listed(ids(1, 2))
         wait_live(daemon)
-        if do:
-            # Whoever answered is asked first from then on.
-            asked = len(dns.questions)
-            wait_until("the other is asked", lambda: len(other.asked(WEB, SRV)) > 5)
-            assert len(dns.questions) <= asked + 1
+        # Whoever answered is asked first from then on, unless it is late.
+        before = len(dns.questions)
+        wait_until("the other is asked", lambda: len(other.asked(WEB, SRV)) > 20)
+        assert len(dns.questions) - before < 10
 
 
 def test_all_servers_are_named_where_all_fail(usherd, dns):

@@ -112,7 +112,7 @@ def test_a_frozen_server_loses_nothing_and_is_noticed(usherd, knot, report):
 
 def test_a_zone_that_is_wiped_loses_nothing_for_the_time_of_the_guard(usherd, knot, report):
     offer(knot, 1, 2)
-    daemon = start(usherd, knot, removal_guard={"hold": "15s"})
+    daemon = start(usherd, knot, removal_guard={"hold": "20s"})
     daemon.wait_listed(ids(1, 2))
     with report.nothing_lost(daemon, ids(1, 2), "wiped"):
         saved, knot.records = knot.records, {}
@@ -189,7 +189,7 @@ def test_a_thousand_names_with_a_hundred_addresses_each(usherd, knot, report):
 
 
 def test_dnsmasq(usherd, dnsmasq, report):
-    daemon = start(usherd, dnsmasq, options={"require_soa": dnsmasq.authoritative}, removal_guard={"hold": "10s"})
+    daemon = start(usherd, dnsmasq, options={"require_soa": dnsmasq.authoritative}, removal_guard={"hold": "20s"})
     daemon.wait_listed(ids(1, 2, 3))
     assert [daemon.listed()[i]["metadata"]["dns.tier"] for i in ids(1, 2, 3)] == ["1", "1", "2"]
     dnsmasq.put(c=["A 10.0.0.3", "A 10.0.0.4"])

@@ -239,6 +239,7 @@ static int tell_members(struct watch *w, const struct result *result, uint64_t n
 		struct usher_error *reterr)
 {
 	const struct members_rule rule = { (enum dns_rotates) w->dns->rotates, w->dns->hold_usec };
+	uint32_t ttl = result->ttl < UINT32_MAX ? result->ttl : 0; /* all is from before */
 	struct usher_endpoints *set;
 	char revision[192];
 	int r = members_take(&w->members, result->members, result->count, &rule, now);
@@ -252,10 +253,9 @@ static int tell_members(struct watch *w, const struct result *result, uint64_t n
 	if (members_rotate(&w->members, &rule, now))
 		(void) snprintf(revision, sizeof(revision),
 				"%zu an answer and another part each time, from %s, TTL %us",
-				result->count, server_of(w), result->ttl);
+				result->count, server_of(w), ttl);
 	else
-		(void) snprintf(revision, sizeof(revision), "from %s, TTL %us", server_of(w),
-				result->ttl);
+		(void) snprintf(revision, sizeof(revision), "from %s, TTL %us", server_of(w), ttl);
 	offer(w, set, USHER_FRESH, revision, result->observed_usec, result->trouble.code != 0);
 	return 0;
 }
