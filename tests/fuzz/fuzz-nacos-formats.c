@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "answer.h"
+#include "push.h"
 #include "reply.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -50,6 +51,14 @@ static void read_login(const char *text, size_t size)
 		free(token);
 }
 
+static void read_packet(const char *data, size_t size)
+{
+	char acknowledged[32], *service;
+
+	if (push_parse(data, size, &service, acknowledged) == 0)
+		free(service);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *) data + 1;
@@ -57,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size < 1)
 		return 0;
-	switch (data[0] % 5) {
+	switch (data[0] % 6) {
 	case 0:
 		read_instances(text, size - 1);
 		break;
@@ -70,6 +79,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 3:
 		if (answer_parse_instance(text, size - 1, &i, NULL) == 0)
 			answer_instance_done(&i);
+		break;
+	case 4:
+		read_packet(text, size - 1);
 		break;
 	default:
 		(void) reply_is_envelope(text, size - 1);

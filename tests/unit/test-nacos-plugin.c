@@ -718,6 +718,9 @@ static void test_options_that_contradict_each_other_are_refused(void **state)
 	b.nacos.http.token = "token";
 	assert_errno(usher_plugin.init(&b.nacos, &err), EINVAL);
 	b.nacos.http.token = NULL;
+	b.nacos.push_address = "here";
+	assert_errno(usher_plugin.init(&b.nacos, &err), EINVAL);
+	b.nacos.push_address = NULL;
 	b.nacos.poll_usec = 1;
 	assert_errno(usher_plugin.init(&b.nacos, &err), ERANGE);
 	tear_down(&b);

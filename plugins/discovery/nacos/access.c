@@ -15,6 +15,7 @@
 #define PASSWORD_MAX       4096
 /* One that was denied when it was no older is no worse than the next. */
 #define TOKEN_YOUNG_USEC (10 * USEC_PER_SEC)
+#define LEFT_USEC        USEC_PER_SEC
 #define GROUP_SEPARATOR  "@@"
 
 int access_init(struct access *a, const struct nacos *n, struct usher_source *source,
@@ -43,6 +44,8 @@ static void forget_token(struct access *a)
 void access_done(struct access *a)
 {
 	forget_token(a);
+	free(a->left);
+	a->left = NULL;
 	a->http = usher_http_free(a->http);
 }
 
@@ -216,8 +219,6 @@ int access_take_login(struct access *a, const struct usher_http_event *event, ui
 	/* Servers before 3.0 know another path, and may say 403 of one that they do not know. */
 	if (event->error == 0)
 		a->old_path = !a->old_path;
-	else
-		usher_http_change_server(a->http);
 	if (a->failures < UINT_MAX)
 		a->failures++;
 	a->due_usec = now_usec +
@@ -267,6 +268,16 @@ bool access_was_denied(struct access *a, unsigned serial, uint64_t now_usec)
 
 /* ---- requests ---- */
 
+void access_leave(struct access *a, const char *server, uint64_t now_usec)
+{
+	if (a->left && strcmp(a->left, server) == 0 && now_usec - a->left_usec < LEFT_USEC)
+		return;
+	free(a->left);
+	a->left = strdup(server);
+	a->left_usec = now_usec;
+	usher_http_change_server(a->http);
+}
+
 bool access_is_no_path(const struct usher_http_event *event)
 {
 	if (event->error != 0)
@@ -313,7 +324,7 @@ void access_add_service(const struct access *a, struct form *f, const char *name
 }
 
 struct headers {
-	char *token;
+	char *token, *agent;
 	const char *lines[4];
 };
 
@@ -329,6 +340,11 @@ static int write_headers(const struct access *a, bool body, struct headers *ret)
 	}
 	if (body)
 		ret->lines[count++] = form_headers[0];
+	if (a->agent) {
+		if (asprintf(&ret->agent, "User-Agent: %s", a->agent) < 0)
+			return ret->agent = NULL, -ENOMEM;
+		ret->lines[count++] = ret->agent;
+	}
 	return 0;
 }
 
@@ -337,6 +353,7 @@ static void headers_done(struct headers *h)
 	if (h->token)
 		explicit_bzero(h->token, strlen(h->token));
 	free(h->token);
+	free(h->agent);
 }
 
 static int fill(const struct access *a, struct usher_http_request *request, const struct form *path,

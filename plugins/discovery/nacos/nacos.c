@@ -6,6 +6,7 @@
 #include "nacos.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +18,9 @@
 #include "names.h"
 #include "watch.h"
 
-#define USEC_PER_MSEC UINT64_C(1000)
-#define USEC_PER_SEC  UINT64_C(1000000)
+#define USEC_PER_MSEC   UINT64_C(1000)
+#define USEC_PER_SEC    UINT64_C(1000000)
+#define PACKETS_AT_ONCE 256
 
 struct watches {
 	struct access access;
@@ -28,6 +30,7 @@ struct watches {
 	size_t turn;   /* where the next round begins; taken modulo count */
 	size_t asking; /* requests under way */
 	struct names names;
+	struct push push;
 	uint64_t random;
 };
 
@@ -117,7 +120,7 @@ static bool has_room(const struct watches *all)
 static void ask(struct watches *all, struct watch *w, uint64_t now)
 {
 	struct usher_error why = { 0 };
-	int r = watch_ask(w, &all->access);
+	int r = watch_ask(w, &all->access, &all->push);
 
 	if (r < 0) {
 		(void) usher_error_set(&why, r, "%s cannot be asked for: %s", w->name,
@@ -210,11 +213,39 @@ static void take_events(struct watches *all)
 	}
 }
 
+static void take_pushes(struct watches *all)
+{
+	uint64_t now = clock_usec();
+	char *name;
+
+	for (unsigned i = 0; i < PACKETS_AT_ONCE && push_take(&all->push, now, &name) > 0; i++) {
+		for (size_t k = 0; name && k < all->count; k++)
+			if (watch_is_named(all->items[k], all->access.nacos, name))
+				watch_hint(all->items[k], now);
+		free(name);
+	}
+}
+
+/* It goes without, too, only slower. */
+static void open_push(struct watches *all)
+{
+	struct usher_error why = { 0 };
+
+	all->push = (struct push){ .fd = -1 };
+	if (!all->access.nacos->push)
+		return;
+	if (push_open(&all->push, all->access.nacos, &why) < 0)
+		usher_log(USHER_LOG_WARNING, "%s; looking from time to time only", why.text);
+	else
+		all->access.agent = PUSH_AGENT;
+}
+
 static void watches_done(struct watches *all)
 {
 	for (size_t i = 0; i < all->count; i++)
 		(void) watch_free(all->items[i]);
 	free(all->items);
+	push_close(&all->push);
 	names_done(&all->names);
 	access_done(&all->access);
 }
@@ -232,11 +263,15 @@ static int watch_all(struct watches *all)
 			return r;
 		next = ask_all(all);
 		now = clock_usec();
+		wait.fd = all->push.fd;
+		wait.events = all->push.fd >= 0 ? POLLIN : 0;
 		wait.timeout_usec = next == 0 ? 0 : next > now ? next - now : 1;
 		r = usher_source_wait(all->source, &wait);
 		if (r <= 0)
 			return r;
 		take_events(all);
+		if (r & USHER_WAIT_FD)
+			take_pushes(all);
 	}
 }
 
@@ -252,6 +287,7 @@ static int nacos_run(void *instance, struct usher_source *source)
 	}
 	if (getrandom(&all.random, sizeof(all.random), GRND_NONBLOCK) < 0)
 		all.random = clock_usec();
+	open_push(&all);
 	r = watch_all(&all);
 	watches_done(&all);
 	return r;
@@ -276,6 +312,9 @@ static int nacos_init(void *instance, struct usher_error *reterr)
 
 	if (r == 0)
 		r = check_range("beat", n->beat_usec, 1000, 3600, reterr);
+	if (r == 0 && n->push_address && !push_is_address(n->push_address))
+		r = usher_error_set(reterr, -EINVAL, "push_address: %.100s is no address",
+				n->push_address);
 	if (r == 0 && h->user && !h->password && !h->password_file)
 		r = usher_error_set(reterr, -EINVAL,
 				"user is given without password or password_file: a login needs both");
@@ -316,6 +355,11 @@ static const struct usher_option nacos_options[] = {
 	OPTION("poll", USHER_OPTION_DURATION, poll_usec,
 			.help = "How often to look, 100ms to 300s; when absent, as often as the server "
 				"says, which is every 10s."),
+	OPTION("push", USHER_OPTION_BOOL, push, .default_text = "true",
+			.help = "Whether to be told of changes over UDP by servers that do so."),
+	OPTION("push_address", USHER_OPTION_STRING, push_address,
+			.help = "The address of this node at which the servers can tell it; when absent, "
+				"the one from which the first of them is reached."),
 	OPTION("hold", USHER_OPTION_DURATION, hold_usec, .default_text = "25s",
 			.help = "For how long it is doubted that instances are gone after a change of "
 				"server or connection, or that none is left."),

@@ -39,6 +39,8 @@ struct nacos {
 	int api; /* enum nacos_api_choice */
 	bool cluster_is_zone;
 	uint64_t poll_usec, hold_usec;
+	bool push;
+	const char *push_address;
 	const char *cluster;
 	bool ephemeral;
 	uint64_t beat_usec;

@@ -12,18 +12,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "access.h"
 #include "answer.h"
+#include "call.h"
 #include "nacos-own.h"
 #include "nacos.h"
 #include "reply.h"
 
-#define USEC_PER_SEC      UINT64_C(1000000)
-#define CALL_TIMEOUT_USEC (8 * USEC_PER_SEC)
-#define ASK_TRIES         3
-#define WEIGHT_MAX        10000 /* that Nacos takes */
+#define WEIGHT_MAX 10000 /* that Nacos takes */
 
 struct registered {
 	char *service, *name, *id;
@@ -83,139 +79,6 @@ uint64_t registration_renew_after_usec(const void *instance)
 static const char *name_of(const struct usher_wanted *service)
 {
 	return service->name ? service->name : service->service;
-}
-
-/* ---- calls ---- */
-
-static uint64_t clock_usec(void)
-{
-	struct timespec t = { 0 };
-
-	(void) clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t) t.tv_sec * USEC_PER_SEC + (uint64_t) t.tv_nsec / 1000;
-}
-
-static int open_access(struct nacos *n, struct usher_error *reterr)
-{
-	uint64_t now = clock_usec();
-	int r;
-
-	if (!n->access) {
-		n->access = calloc(1, sizeof(*n->access));
-		if (!n->access)
-			return out_of_memory(reterr);
-		r = access_init(n->access, n, NULL, reterr);
-		if (r < 0) {
-			free(n->access);
-			n->access = NULL;
-			return r;
-		}
-	}
-	/* Somebody waits for the answer, so an earlier failure holds nothing up. */
-	n->access->due_usec = 0;
-	return access_wants_login(n->access, now) ? access_login_now(n->access, now, reterr) : 0;
-}
-
-/* One call, as each API has it. Whether the fields go as a body is the servers' wish: they read
- * none of a PUT or DELETE. */
-struct call {
-	const char *method_1, *path_1;
-	const char *method_3, *path_3;
-	const char *name; /* of the service */
-	bool body;
-	bool either; /* over whichever API has it, whatever lists are asked for over */
-	void (*write)(struct form *f, const struct access *a, const void *what);
-	const void *what;
-};
-
-static int ask_once(struct nacos *n, const struct call *call, struct usher_http_event *ret,
-		struct usher_error *reterr)
-{
-	cleanup(form_done) struct form path = { 0 }, body = { 0 };
-	struct access *a = n->access;
-	bool old = a->api == NACOS_API_1;
-	struct usher_http_request request = {
-		.method = old ? call->method_1 : call->method_3,
-		.timeout_usec = CALL_TIMEOUT_USEC,
-	};
-	struct form *fields = call->body ? &body : &path;
-
-	access_path(a, &path, call->path_1, call->path_3);
-	if (call->body)
-		form_start(&body, NULL);
-	access_add_service(a, fields, call->name);
-	if (call->write)
-		call->write(fields, a, call->what);
-	return access_do(a, &request, &path, call->body ? &body : NULL, ret, reterr);
-}
-
-/* Whether it is worth to ask again: over the other API, at another server, with a new token. */
-static bool goes_on(struct nacos *n, const struct call *call, const struct usher_http_event *event,
-		enum nacos_api api, unsigned serial, bool first)
-{
-	struct access *a = n->access;
-
-	if (event->error != 0 || event->status >= 500) {
-		usher_http_change_server(a->http);
-		return n->http.servers[1];
-	}
-	if (access_is_no_path(event)) {
-		if (call->either)
-			a->api = api == NACOS_API_1 ? NACOS_API_3 : NACOS_API_1;
-		return first && (call->either || access_lacks_api(a, api));
-	}
-	return (event->status == 401 || event->status == 403) &&
-			access_was_denied(a, serial, clock_usec());
-}
-
-/* The event of an answer, whatever its status. */
-static int ask(struct nacos *n, const struct call *call, struct usher_http_event *ret,
-		struct usher_error *reterr)
-{
-	int r = open_access(n, reterr);
-	enum nacos_api api, kept = n->access ? n->access->api : NACOS_API_1;
-
-	for (unsigned tries = 0; r == 0; tries++) {
-		unsigned serial = n->access->serial;
-
-		api = n->access->api;
-		*ret = (struct usher_http_event) USHER_HTTP_EVENT_INIT;
-		r = ask_once(n, call, ret, reterr);
-		if (r == -ENOMEM || r == -ECANCELED || tries == ASK_TRIES - 1 ||
-				!goes_on(n, call, ret, api, serial, tries == 0))
-			break;
-		r = open_access(n, reterr);
-	}
-	if (call->either && n->access)
-		n->access->api = kept;
-	return r;
-}
-
-static int denied(struct usher_error *reterr, const struct usher_error *why, const char *server)
-{
-	return usher_error_set(reterr, -EACCES,
-			"%s (to change the state of what others have registered at %s takes the "
-			"permission to write in the namespace)",
-			usher_error_text(why, -EACCES), server);
-}
-
-/* Done, or in words why not. */
-static int call_done(const struct usher_http_event *event, struct usher_error *reterr)
-{
-	int r = usher_http_status_error(event, reterr);
-
-	return r < 0 ? r : reply_check(event->data, event->data_size, reterr);
-}
-
-static int call(struct nacos *n, const struct call *c, struct usher_error *reterr)
-{
-	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
-	struct usher_error why = { 0 };
-	int r = ask(n, c, &event, &why);
-
-	if (r == 0)
-		r = call_done(&event, &why);
-	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
 }
 
 /* ---- what an instance looks like ---- */
@@ -281,7 +144,7 @@ static int put_instance(struct nacos *n, const char *name, const struct answer_i
 	const struct call c = { "POST", "instance", "POST", "client/ns/instance", name, true, false,
 		write_instance, i };
 
-	return call(n, &c, reterr);
+	return call_do(n, &c, reterr);
 }
 
 static int delete_instance(struct nacos *n, const char *name, const struct answer_instance *i,
@@ -290,7 +153,15 @@ static int delete_instance(struct nacos *n, const char *name, const struct answe
 	const struct call c = { "DELETE", "instance", "DELETE", "client/ns/instance", name, false,
 		false, write_key_alone, i };
 
-	return call(n, &c, reterr);
+	return call_do(n, &c, reterr);
+}
+
+static int denied(struct usher_error *reterr, const struct usher_error *why, const char *server)
+{
+	return usher_error_set(reterr, -EACCES,
+			"%s (to change the state of what others have registered at %s takes the "
+			"permission to write in the namespace)",
+			usher_error_text(why, -EACCES), server);
 }
 
 static int put_state(struct nacos *n, const char *name, const struct answer_instance *i,
@@ -300,7 +171,7 @@ static int put_state(struct nacos *n, const char *name, const struct answer_inst
 		false, true, write_state, i };
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
-	int r = ask(n, &c, &event, &why);
+	int r = call_ask(n, &c, &event, &why);
 
 	if (r == 0)
 		r = call_done(&event, &why);
@@ -353,7 +224,7 @@ static int look_at(struct nacos *n, const char *name, const struct answer_instan
 		write_key_alone, key };
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
-	int r = ask(n, &c, &event, &why);
+	int r = call_ask(n, &c, &event, &why);
 
 	if (r == 0)
 		r = usher_http_status_error(&event, &why);
@@ -374,7 +245,7 @@ static int look_up(struct nacos *n, const char *name, const char *id, struct ans
 		false, false, write_all_clusters, NULL };
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
-	int r = ask(n, &c, &event, &why);
+	int r = call_ask(n, &c, &event, &why);
 
 	if (r == 0)
 		r = usher_http_status_error(&event, &why);
@@ -541,7 +412,7 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 		return put_registered(n, known, reterr);
 	c.name = known->name;
 	c.what = &known->instance;
-	r = call(n, &c, &why);
+	r = call_do(n, &c, &why);
 	if (r == -ENOENT) {
 		usher_log(USHER_LOG_WARNING,
 				"The server does not know %s of %s any more; registering it again",

@@ -6,12 +6,14 @@
 #include "answer.h"
 #include "nacos-own.h"
 
-#define USEC_PER_SEC  UINT64_C(1000000)
-#define TIMEOUT_USEC  (30 * USEC_PER_SEC)
-#define IDLE_USEC     (5 * USEC_PER_SEC)
-#define POLL_USEC     (10 * USEC_PER_SEC) /* where nobody says how often */
-#define POLL_MIN_USEC USEC_PER_SEC
-#define POLL_MAX_USEC (300 * USEC_PER_SEC)
+#define USEC_PER_SEC      UINT64_C(1000000)
+#define TIMEOUT_USEC      (30 * USEC_PER_SEC)
+#define IDLE_USEC         (5 * USEC_PER_SEC)
+#define BUDGET_EACH_USEC  (USEC_PER_SEC / 4)
+#define BUDGET_BURST_USEC (2 * BUDGET_EACH_USEC)
+#define POLL_USEC         (10 * USEC_PER_SEC) /* where nobody says how often */
+#define POLL_MIN_USEC     USEC_PER_SEC
+#define POLL_MAX_USEC     (300 * USEC_PER_SEC)
 /* What is doubted is looked at so often, for whoever is missing comes back soon. */
 #define DOUBT_POLL_USEC (2 * USEC_PER_SEC)
 
@@ -68,7 +70,7 @@ static char *join(const char *const *words)
 	return text;
 }
 
-int watch_ask(struct watch *w, struct access *a)
+int watch_ask(struct watch *w, struct access *a, const struct push *push)
 {
 	struct usher_http_request request = {
 		.timeout_usec = TIMEOUT_USEC,
@@ -92,7 +94,41 @@ int watch_ask(struct watch *w, struct access *a)
 	else /* None at all would be the cluster DEFAULT; a comma alone is each. */
 		form_add(&path, "clusterName", clusters ? clusters : ",");
 	form_add(&path, "healthyOnly", "false");
+	if (a->api == NACOS_API_1 && push->fd >= 0) {
+		char port[16];
+
+		(void) snprintf(port, sizeof(port), "%u", (unsigned) push->port);
+		form_add(&path, "clientIP", push->address);
+		form_add(&path, "udpPort", port);
+	}
 	return access_start(a, &request, &path, NULL, &w->request);
+}
+
+/* Three at once, then four a second, however many packets come. */
+void watch_hint(struct watch *w, uint64_t now_usec)
+{
+	uint64_t from = w->budget_usec > now_usec ? w->budget_usec : now_usec;
+	uint64_t due_usec =
+			from > now_usec + BUDGET_BURST_USEC ? from - BUDGET_BURST_USEC : now_usec;
+
+	if (w->request != 0) {
+		w->pushed = true;
+		return;
+	}
+	if (w->failures > 0 || w->due_usec <= due_usec)
+		return;
+	w->due_usec = due_usec;
+	w->budget_usec = from + BUDGET_EACH_USEC;
+}
+
+bool watch_is_named(const struct watch *w, const struct nacos *n, const char *name)
+{
+	size_t group = strlen(n->group);
+
+	if (strcmp(w->name, name) == 0)
+		return true;
+	return strncmp(name, n->group, group) == 0 && strncmp(name + group, "@@", 2) == 0 &&
+			strcmp(name + group + 2, w->name) == 0;
 }
 
 /* ---- judging ---- */
@@ -245,7 +281,7 @@ static int take_doubted(struct watch *w, struct access *a, struct usher_source *
 
 	if (!w->asked_again) {
 		w->asked_again = true;
-		usher_http_change_server(a->http);
+		access_leave(a, event->server, now);
 		w->due_usec = now;
 		return 0;
 	}
@@ -308,7 +344,7 @@ static int take_status(struct watch *w, struct access *a, const struct usher_htt
 		w->due_usec = now;
 		if (again)
 			return 1;
-		usher_http_change_server(a->http);
+		access_leave(a, event->server, now);
 		return no_api(event, a, reterr);
 	}
 	if (denied && access_was_denied(a, w->asked_serial, now)) {
@@ -318,7 +354,7 @@ static int take_status(struct watch *w, struct access *a, const struct usher_htt
 	if (event->error != 0 || event->status >= 500) {
 		w->disturbed_usec = now;
 		if (event->error == 0)
-			usher_http_change_server(a->http);
+			access_leave(a, event->server, now);
 	}
 	if (event->error != 0) {
 		*reterr = event->why;
@@ -339,4 +375,7 @@ void watch_take(struct watch *w, struct access *a, struct usher_source *source,
 		r = take_answer(w, a, source, event, now_usec, random, &why);
 	if (r < 0)
 		watch_fail(w, source, r, &why, now_usec, random);
+	if (w->pushed)
+		watch_hint(w, now_usec);
+	w->pushed = false;
 }
