@@ -1,5 +1,7 @@
 """The real usherd against a server of Nacos that is played, in good order and in bad."""
 
+import gzip
+import os
 import socket
 
 import pytest
@@ -14,19 +16,27 @@ def nacos():
         yield registry
 
 
-def start(usherd, servers, guard=None, max_age="60s", services=("catalog",), **options):
+def configuration(servers, guard=None, max_age="60s", services=("catalog",), **options):
     servers = servers if isinstance(servers, list) else [servers]
-    daemon = usherd({
+    return {
         "sources": [{"name": "nacos", "plugin": "nacos",
                      "options": {"servers": [s.url for s in servers], "poll": "200ms", **options}}],
         "services": {name: {"freshness": {"max_age": max_age, "on_stale": "serve"}, **(guard or {})} for name in services},
-    })
+    }
+
+
+def start(usherd, servers, **more):
+    daemon = usherd(configuration(servers, **more))
     daemon.start()
     return daemon
 
 
+def feed_of(daemon, service):
+    return daemon.get(f"/v1/services/{service}")["feeds"][0]
+
+
 def feed(daemon):
-    return daemon.get("/v1/services/catalog")["feeds"][0]
+    return feed_of(daemon, "catalog")
 
 
 def wait_failed(daemon, text):
@@ -185,6 +195,26 @@ def test_a_server_that_was_restarted_and_knows_less_is_doubted(usherd, nacos):
     assert set(daemon.listed()) == {"a", "b", "c", "d"}
 
 
+def test_services_that_are_all_empty_after_a_restart_are_all_held(usherd, nacos):
+    names = [f"s{i}" for i in range(60)]
+    for name in names:
+        nacos.put(name, f"{name}-1", f"{name}-2")
+    daemon = start(usherd, nacos, services=names)
+    for name in names:
+        daemon.wait_listed([f"{name}-1", f"{name}-2"], name)
+    nacos.stop()
+    saved = dict(nacos.instances)
+    nacos.instances.clear()
+    nacos.start()
+    for name in names:
+        wait_until(f"{name} is held", lambda: feed_of(daemon, name)["held"])
+        assert len(daemon.listed(name)) == 2
+    nacos.instances.update(saved)
+    for name in names:
+        wait_until(f"nothing of {name} is held", lambda: not feed_of(daemon, name)["held"])
+        assert len(daemon.listed(name)) == 2
+
+
 def test_all_that_are_unhealthy_at_once_stay(usherd, nacos):
     nacos.put("catalog", "a", "b")
     daemon = start(usherd, nacos)
@@ -311,6 +341,84 @@ def test_more_services_than_connections_are_all_looked_after(usherd, nacos):
     assert nacos.most_open <= 4
 
 
+def test_sources_that_are_opened_anew_leave_no_descriptor_behind(usherd, nacos):
+    nacos.put("catalog", "a")
+    daemon = start(usherd, nacos)
+    daemon.wait_listed(["a"])
+
+    def opened_anew(poll):
+        count = len(nacos.asked(is_list))
+        daemon.configure(configuration(nacos, poll=f"{poll}ms"))
+        daemon.reload()
+        nacos.wait_asked(is_list, count + 2)
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+
+    opened_anew(199)
+    before = descriptors()
+    for poll in range(180, 198):
+        opened_anew(poll)
+    wait_until("there are no more than before", lambda: descriptors() <= before + 3)
+
+
+# ---- pushes ----
+
+
+def test_word_of_a_change_makes_it_look_at_once(usherd, nacos):
+    nacos.put("catalog", "a")
+    daemon = start(usherd, nacos, poll="300s")
+    daemon.wait_listed(["a"])
+    nacos.put("catalog", "b")
+    nacos.push()
+    daemon.wait_listed(["a", "b"])
+    assert nacos.wait_acknowledged() == {"type": "push-ack", "lastRefTime": "85961000123", "data": ""}
+    nacos.put("catalog", *[f"many-{i}" for i in range(20)])  # so many that it is compressed
+    nacos.push()
+    daemon.wait_listed(["a", "b", *[f"many-{i}" for i in range(20)]])
+
+
+def test_what_a_push_says_is_not_believed(usherd, nacos):
+    nacos.put("catalog", "a")
+    daemon = start(usherd, nacos, poll="300s")
+    daemon.wait_listed(["a"])
+    count = len(nacos.asked(is_list))
+    saved = dict(nacos.instances)
+    nacos.instances.clear()  # the packet tells of none at all
+    nacos.push()
+    nacos.wait_acknowledged()
+    nacos.instances.update(saved)
+    nacos.wait_asked(is_list, count + 1)
+    assert set(daemon.listed()) == {"a"}
+
+
+def test_packets_that_are_none_and_too_many_of_them_do_no_harm(usherd, nacos):
+    nacos.put("catalog", "a")
+    daemon = start(usherd, nacos, poll="300s")
+    daemon.wait_listed(["a"])
+    for data in (b"", b"{", b"[]", b"\x1f\x8b", b"\x1f\x8b" + bytes(100), gzip.compress(bytes(8 << 20)), bytes(65000),
+                 b'{"type":"dom","data":"{}","lastRefTime":1}', b'{"type":"dump","data":"x","lastRefTime":1}'):
+        nacos.push(data=data or b"\n")
+    count = len(nacos.asked(is_list))
+    nacos.push(times=2000)
+    nacos.wait_asked(is_list, count + 1)
+    # A flood is answered with four requests a second.
+    nacos.put("catalog", "b")
+    nacos.push()
+    daemon.wait_listed(["a", "b"])
+    assert len(nacos.asked(is_list)) - count < 100
+
+
+def test_a_server_that_cannot_push_is_looked_at_from_time_to_time(usherd, nacos):
+    nacos.apis = ("v3",)
+    nacos.put("catalog", "a")
+    daemon = start(usherd, nacos, push_address="192.0.2.9")
+    daemon.wait_listed(["a"])
+    nacos.put("catalog", "b")
+    daemon.wait_listed(["a", "b"])
+    assert not nacos.subscribers
+
+
 # ---- being let in ----
 
 
@@ -410,6 +518,54 @@ def test_a_drain_disables_the_instance_and_a_restore_enables_it(usherd, apis, op
         wait_until("it is enabled", lambda: nacos.instances["DEFAULT_GROUP@@catalog"][key]["enabled"])
         wait_until("it is back", lambda: daemon.picked() == {key, "b", "c"})
         assert nacos.instances["DEFAULT_GROUP@@catalog"][key]["metadata"] == {"version": "1"}
+
+
+def start_with_registration(usherd, nacos, port, **registration):
+    daemon = usherd({
+        "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url], "poll": "200ms", "beat": "1s"}}],
+        "services": {"own": {}},
+    })
+    daemon.start()
+    put_registration(daemon, port, **registration)
+    daemon.wait_listed(["me"], "own")
+    return daemon
+
+
+def put_registration(daemon, port, **registration):
+    body = {"address": "127.0.0.1", "port": port, "health": "none", "sources": ["nacos"], **registration}
+    answer = daemon.call("PUT", "/v1/registrations/own/me", body, admin=True)
+    assert answer.status in (200, 201, 202), answer
+
+
+def is_sign_of_life(request):
+    return request.path.endswith("/beat") or request.query.get("heartBeat") == "true"
+
+
+@pytest.mark.parametrize("apis", [("v1",), ("v3",)])
+def test_what_is_registered_gets_signs_of_life_and_is_registered_again_when_it_is_forgotten(usherd, apis, open_port):
+    with Nacos(apis) as nacos:
+        daemon = start_with_registration(usherd, nacos, open_port, metadata={"version": "1"})
+        nacos.wait_asked(is_sign_of_life, 3)
+        assert not feed_of(daemon, "own")["error"]
+        # The newest that was said of it, not the first.
+        put_registration(daemon, open_port, metadata={"version": "2"})
+        key = f"127.0.0.1:{open_port}"
+        wait_until("it is described anew",
+                   lambda: nacos.instances["DEFAULT_GROUP@@own"][key]["metadata"]["version"] == "2")
+        nacos.instances["DEFAULT_GROUP@@own"].clear()
+        found = wait_until("it is registered again", lambda: nacos.instances["DEFAULT_GROUP@@own"].get(key))
+        assert found["metadata"]["version"] == "2"
+        daemon.call("DELETE", "/v1/registrations/own/me", admin=True)
+        wait_until("it is gone", lambda: key not in nacos.instances["DEFAULT_GROUP@@own"])
+
+
+def test_a_restart_of_usherd_leaves_no_gap(usherd, nacos, open_port):
+    key = f"127.0.0.1:{open_port}"
+    daemon = start_with_registration(usherd, nacos, open_port)
+    daemon.restart()
+    nacos.wait_asked(is_sign_of_life, len(nacos.asked(is_sign_of_life)) + 2)
+    assert not nacos.asked(lambda request: request.method == "DELETE")
+    assert nacos.instances["DEFAULT_GROUP@@own"][key]["enabled"]
 
 
 def test_the_names_of_services_are_known(usherd, nacos):

@@ -1,6 +1,8 @@
-"""A server of Nacos for the scripted registry: services by group and name, both APIs, logins, signs of life."""
+"""A server of Nacos for the scripted registry: services by group and name, both APIs, logins, signs of life, pushes."""
 
+import gzip
 import json
+import socket
 import threading
 import urllib.parse
 import zlib
@@ -23,6 +25,9 @@ class Nacos(Registry):
         self.users, self.tokens, self.logins = {}, set(), 0
         self.ttl = 18000
         self.changed = threading.Lock()
+        self.subscribers, self.acknowledged = {}, []
+        self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.udp.bind(("127.0.0.1", 0))
 
     def instance(self, service, name, port=None, ip="127.0.0.1", **more):
         # Two at one address and port are one under two names, to usher.
@@ -37,6 +42,19 @@ class Nacos(Registry):
             for name in names:
                 one = self.instance(service, name, **more)
                 self.instances.setdefault(service, {})[f"{one['ip']}:{one['port']}"] = one
+
+    def push(self, service="DEFAULT_GROUP@@catalog", data=None, times=1):
+        """Tell those who want to know that it has changed; data: those bytes instead."""
+        listed = {"name": service, "hosts": list(self.instances.get(service, {}).values())}
+        packet = json.dumps({"type": "dom", "data": json.dumps(listed), "lastRefTime": 85961000123}).encode()
+        packet = gzip.compress(packet) if len(packet) > 1024 else packet
+        for to in self.subscribers[service]:
+            for _ in range(times):
+                self.udp.sendto(data or packet, to)
+
+    def wait_acknowledged(self, deadline=30.0):
+        self.udp.settimeout(deadline)
+        return json.loads(self.udp.recv(65536))
 
     def find(self, name, service="DEFAULT_GROUP@@catalog"):
         return next(i for i in self.instances[service].values() if i["metadata"].get("usher.id") == name)
@@ -68,8 +86,9 @@ class Nacos(Registry):
         if api not in self.apis or self.is_gone(request, api):
             return Reply(GONE, 410 if api == "v1" else 404)
         with self.changed:
-            return self.say_v1(request.method, path.removeprefix("/v1/ns/"), fields) if api == "v1" else \
-                self.say_v3(request.method, path.removeprefix("/v3/"), fields)
+            if api == "v3":
+                return self.say_v3(request.method, path.removeprefix("/v3/"), fields)
+            return self.say_v1(request.method, path.removeprefix("/v1/ns/"), fields, request.headers.get("user-agent", ""))
 
     def is_gone(self, request, api):
         """From 3.0 on, what takes more than a client's rights is asked over v3 alone."""
@@ -89,9 +108,11 @@ class Nacos(Registry):
         hosts = [i for i in self.instances.get(service, {}).values() if i["enabled"]]
         return [i for i in hosts if not clusters or i["clusterName"] in clusters]
 
-    def say_v1(self, method, path, fields):
+    def say_v1(self, method, path, fields, agent):
         service = fields.get("serviceName", "")
         if (method, path) == ("GET", "instance/list"):
+            if "udpPort" in fields and agent.startswith("Nacos-C-Client:v1.1"):
+                self.subscribers.setdefault(service, set()).add((fields["clientIP"], int(fields["udpPort"])))
             return Reply({"name": service, "groupName": service.split("@@")[0], "clusters": "", "cacheMillis": self.cache_msec,
                           "hosts": self.hosts(service, fields.get("clusters", "")), "lastRefTime": 1, "checksum": "",
                           "reachProtectionThreshold": self.forged, "valid": True})
