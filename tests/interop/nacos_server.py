@@ -89,9 +89,22 @@ class NacosServer(Process):
             self.call("POST", "/v3/auth/user/admin", password=self.password)
         except urllib.error.HTTPError:
             pass  # after a restart there is one
-        self.token = self.call("POST", "/v3/auth/user/login", username=self.ADMINISTRATOR, password=self.password)["accessToken"]
+        self.log_in()
+
+    def log_in(self):
+        self.token = None  # one whose time is over would be looked at
+        self.token = self.ask("POST", "/v3/auth/user/login", username=self.ADMINISTRATOR, password=self.password)["accessToken"]
 
     def call(self, method, path, **fields):
+        try:
+            return self.ask(method, path, **fields)
+        except urllib.error.HTTPError as e:
+            if e.code != 403 or not self.token:
+                raise
+        self.log_in()  # its time was over
+        return self.ask(method, path, **fields)
+
+    def ask(self, method, path, **fields):
         data = urllib.parse.urlencode(fields)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         url = f"{self.url}/nacos{path}" + ("" if method == "POST" or not data else "?" + data)

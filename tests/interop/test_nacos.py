@@ -2,11 +2,13 @@
 
 # Needs from Debian: default-jdk-headless maven
 
+import http.client
 import json
 import socket
 import threading
 import time
 import urllib.error
+import urllib.parse
 
 import pytest
 from nacos_server import NacosServer
@@ -35,8 +37,9 @@ def service(request):
     return "catalog-" + request.node.name.replace("[", "-").replace("]", "").replace("_", "-")[-40:].strip("-")
 
 
-def start(usherd, nacos, service, options=None, **more):
+def start(usherd, nacos, service, options=None, registrations=(), **more):
     daemon = usherd({
+        "registrations": list(registrations),
         "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url], "poll": "500ms", **(options or {})}}],
         "services": {"catalog": {"sources": [{"source": "nacos", "name": service}],
                                  "freshness": {"max_age": "60s", "on_stale": "serve"}, **more}},
@@ -123,30 +126,6 @@ def test_signs_of_life_that_stay_away(usherd, nacos, service):
         daemon.wait_listed([key(8001)])
 
 
-def restarted(usherd, tmp_path, report, how, wipe=False):
-    with NacosServer(tmp_path / "nacos") as nacos, Beats(nacos, "catalog", 8001, 8002, 8003):
-        ids = [key(port) for port in (8001, 8002, 8003)]
-        daemon = start(usherd, nacos, "catalog")
-        daemon.wait_listed(ids)
-        with report.nothing_lost(daemon, ids, "wiped" if wipe else "stopped" if how == "stop" else "killed"):
-            getattr(nacos, how)()
-            wait_until("it fails", lambda: feed(daemon)["error"])
-            if wipe:
-                nacos.wipe()
-            nacos.start()
-            wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
-            wait_until("nothing is held", lambda: not feed(daemon)["held"])
-            assert daemon.picked() == set(ids)
-
-
-def test_a_server_that_is_killed_loses_nothing(usherd, tmp_path, report):
-    restarted(usherd, tmp_path, report, "kill")
-
-
-def test_a_server_that_is_wiped_loses_nothing(usherd, tmp_path, report):
-    restarted(usherd, tmp_path, report, "kill", wipe=True)
-
-
 def test_a_frozen_server_loses_nothing_and_is_noticed(usherd, nacos, service, report):
     with Beats(nacos, service, 8001):
         daemon = start(usherd, nacos, service)
@@ -190,25 +169,45 @@ def test_users_and_permissions(usherd, tmp_path, open_ports):
         assert "r-password" not in daemon.log_text()
 
 
+def fill(nacos, services, endpoints):
+    """Over one connection, with instances that need no signs of life for an hour."""
+    lasting = json.dumps({f"preserved.{name}.timeout": "3600000" for name in ("heart.beat", "ip.delete")})
+    connection = http.client.HTTPConnection("127.0.0.1", nacos.port, timeout=60)
+    for service in services:
+        for i in range(endpoints):
+            fields = {"serviceName": service, "ip": f"10.0.{i // 250}.{i % 250 + 1}", "port": 8080, "metadata": lasting}
+            connection.request("POST", "/nacos/v3/client/ns/instance", urllib.parse.urlencode(fields),
+                               {"Content-Type": "application/x-www-form-urlencoded"})
+            assert json.loads(connection.getresponse().read())["code"] == 0
+    connection.close()
+
+
 def test_many_services_and_endpoints(usherd, nacos, report):
-    services, endpoints = 200, 50
-    for i in range(services):
-        for k in range(endpoints):
-            nacos.put(f"many-{i}", 10000 + k, ip=f"10.0.{i}.1", ephemeral="true")
+    names, endpoints = [f"many-{i}" for i in range(200)], 50
+    threads = [threading.Thread(target=fill, args=(nacos, names[i::4], endpoints)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     daemon = usherd({
-        "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url], "poll": "10s"}}],
-        "services": {f"many-{i}": {} for i in range(services)},
+        "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url]}}],
+        "services": {name: {} for name in names},
     })
     before = time.monotonic()
     daemon.start()
-    for i in range(services):
-        wait_until(f"many-{i} is whole", lambda: len(daemon.listed(f"many-{i}")) == endpoints, 120)
-    report.fact(f"{services} services with {endpoints} endpoints each listed after", f"{time.monotonic() - before:.1f} s")
+
+    def is_whole(name):
+        answer = daemon.call("GET", f"/v1/services/{name}/endpoints")
+        return answer.status == 200 and len(answer.json["endpoints"]) == endpoints
+
+    for name in names:
+        wait_until(f"{name} is whole", lambda: is_whole(name), 120)
+    report.fact(f"{len(names)} services of {endpoints} endpoints listed after", f"{time.monotonic() - before:.1f} s")
 
 
 def test_the_time_from_a_write_to_the_watchers_line(usherd, nacos, service, open_port, report):
     nacos.put(service, open_port)
-    daemon = start(usherd, nacos, service, {"poll": "10s"})
+    daemon = start(usherd, nacos, service, {"poll": "10s"})  # as the server says: it is told of changes
     daemon.wait_listed([key(open_port)])
     times = []
     with daemon.watch() as stream:
@@ -220,3 +219,46 @@ def test_the_time_from_a_write_to_the_watchers_line(usherd, nacos, service, open
             stream.until(lambda line: f'r{i}"' in json.dumps(line))
             times.append((time.monotonic() - before) * 1000)
     report.times(times)
+
+
+def registrations(port):
+    return [{"service": "own", "id": "me", "address": "127.0.0.1", "port": port, "weight": 3, "metadata": {"version": "1"},
+             "health": "none", "on_stop": "deregister", "sources": ["nacos"]}]
+
+
+def test_what_is_registered_by_usherd_lives_is_drained_and_goes(usherd, nacos, open_port):
+    daemon = usherd({
+        "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url], "poll": "500ms", "beat": "1s"}}],
+        "services": {"own": {}}, "registrations": registrations(open_port),
+    })
+    daemon.start()
+    daemon.wait_listed(["me"], "own")
+    found = nacos.look("own", open_port)
+    assert (found["ephemeral"], found["weight"]) == (True, 3.0)
+    assert found["metadata"] == {"version": "1", "zone": "east", "usher.id": "me", "registered-by": "usher"}
+    # Longer than the server waits for a sign of life before it calls an instance unhealthy.
+    time.sleep(17)
+    assert nacos.look("own", open_port)["healthy"]
+    daemon.stop()
+    wait_until("it is deregistered", lambda: nacos.look("own", open_port) is None)
+
+
+@pytest.mark.parametrize("wipe", [False, True], ids=["killed", "wiped"])
+def test_a_server_that_is_started_again_loses_nothing(usherd, nacos, service, open_port, report, wipe):
+    ports = (8001, 8002, 8003)
+    ids = [key(port) for port in ports]
+    with Beats(nacos, service, *ports):
+        daemon = start(usherd, nacos, service, {"beat": "1s"}, registrations(open_port))
+        daemon.wait_listed(ids)
+        daemon.wait_listed(["me"], "own")
+        with report.nothing_lost(daemon, ids, "wiped" if wipe else "killed"):
+            nacos.kill()
+            wait_until("it fails", lambda: feed(daemon)["error"])
+            if wipe:
+                nacos.wipe()
+            nacos.start()
+            wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
+            wait_until("nothing is held", lambda: not feed(daemon)["held"])
+            assert daemon.picked() == set(ids)
+        found = wait_until("what usherd has registered is there again", lambda: nacos.look("own", open_port))
+        assert found["metadata"]["version"] == "1"
