@@ -628,3 +628,27 @@ def test_reloads_leave_no_watch_behind(cluster, server, follow):
         counts.append(descriptors())
     wait_until("as few are open as before", lambda: descriptors() <= max(counts[:3]) + 1)
     daemon.wait_listed(["a", "b"])
+
+
+def test_a_pod_of_two_services_is_drained_when_it_is_so_in_both(cluster, follow):
+    cluster.put(whole_pod("a", uid="u-a"))
+    for name in ("catalog", "search"):
+        cluster.put(endpoint_slice(f"{name}-1", name, two_pods()))
+    both = {"restore": {"probe": {"enabled": False}}, "drain": {"deadline": "10m", "propagation": {"registry": "5m"}}}
+    daemon = follow({"pods": True, "node_name": "node-1"}, {"catalog": both, "search": both})
+    for name in ("catalog", "search"):
+        daemon.wait_listed(["a", "b"], name)
+    annotate(cluster, "a", "test")
+    shown(cluster, ready=False)
+    done = wait_until("one drain is done", lambda: [d for d in drains(daemon) if d["state"] == "done"])
+    assert [d["service"] for d in done] == ["catalog"]
+    wait_condition(cluster, "a", DRAINED, "False", "Propagation")
+    cluster.put(endpoint_slice("search-1", "search", [pod("a", "10.0.0.1", ready=False), pod("b", "10.0.0.2")]))
+    wait_condition(cluster, "a", DRAINED, "True", "Drained")
+
+
+def test_a_registration_opens_the_gate_after_its_first_good_check(cluster, follow_pods, open_port):
+    registration = {"service": "catalog", "id": "a", "address": "127.0.0.1", "port": open_port,
+                    "health": {"tcp": {}, "interval": "100ms"}}
+    follow_pods(registrations=[registration])
+    wait_condition(cluster, "a", GATE, "True", "Registered")

@@ -8,6 +8,7 @@
 #include "access.h"
 #include "fake-source.h"
 #include "kubernetes.h"
+#include "pod-drains.h"
 #include "pod.h"
 #include "reading.h"
 #include "scripted-server.h"
@@ -384,6 +385,8 @@ static void play(struct play *p, bool (*answer)(struct scripted_connection *c, s
 	*p = (struct play){ .answer = answer, .is_over = is_over, .instance = p->instance };
 	scripted_server_start(&p->server, answer_play, p);
 	p->servers[0] = p->server.url;
+	p->instance.drains = pod_drains_new();
+	assert_non_null(p->instance.drains);
 	p->instance.prove_usec = p->instance.settle_usec = 100000;
 	p->instance.silence_usec = 75000000;
 	p->instance.access.http = (struct usher_http_options){ .servers = p->servers,
@@ -400,6 +403,7 @@ static void play_done(struct play *p)
 {
 	fake_source_done(&p->source);
 	scripted_server_stop(&p->server);
+	p->instance.drains = pod_drains_free(p->instance.drains);
 }
 
 /* A watch that stays open after its text. */
@@ -704,6 +708,16 @@ static void a_pod_that_cannot_be_told_is_a_reason_with_its_remedy(void **state)
 	scripted_server_stop(&o.server);
 }
 
+/* There is one Pod, of uid u-a. */
+static void know_pods(struct pod_drains *d)
+{
+	static char name[] = "a", space[] = "shop", uid[] = "u-a";
+	struct pod pod = { .name = name, .space = space, .uid = uid };
+	void *all[] = { &pod };
+
+	pod_drains_keep(d, &(const struct shelf){ .kind = &kind_pods, .all = all, .count = 1 });
+}
+
 static void a_drain_that_fails_is_a_condition_and_a_warning(void **state)
 {
 	const struct usher_drain_progress failed = { .size = sizeof(failed),
@@ -720,6 +734,10 @@ static void a_drain_that_fails_is_a_condition_and_a_warning(void **state)
 
 	(void) state;
 	open_office(&o, OFFICE_POD("", ""));
+	o.instance.drains = pod_drains_new();
+	assert_errno(registration()->progress(&o.instance, &shop_web, "a", &failed, NULL), EAGAIN);
+	assert_ok(pod_drains_ask(o.instance.drains, "u-a", "web", true));
+	know_pods(o.instance.drains);
 	assert_ok(registration()->progress(&o.instance, &shop_web, "a", &failed, NULL));
 	assert_non_null(strstr(o.patch,
 			"\"type\":\"usher.dev/drained\",\"status\":\"False\",\"reason\":"
@@ -732,6 +750,60 @@ static void a_drain_that_fails_is_a_condition_and_a_warning(void **state)
 	o.pod = NULL;
 	assert_errno(registration()->progress(&o.instance, &shop_web, "a", &failed, NULL), ENOENT);
 	scripted_server_stop(&o.server);
+	o.instance.drains = pod_drains_free(o.instance.drains);
+}
+
+static struct pod_drains_sum tell_drain(struct pod_drains *d, const char *service,
+		enum usher_drain_state state, const char *step)
+{
+	const struct usher_drain_progress progress = {
+		.size = sizeof(progress), .state = state, .step = step, .drain = "d"
+	};
+	struct pod_drains_sum sum = { 0 };
+
+	assert_int_equal(pod_drains_tell(d, "u-a", service, &progress, &sum), 1);
+	return sum;
+}
+
+static void a_pod_is_drained_when_it_is_so_in_every_service(void **state)
+{
+	struct pod_drains *d = pod_drains_new();
+	struct pod_drains_sum sum;
+
+	(void) state;
+	assert_ok(pod_drains_ask(d, "u-a", "web", true));
+	assert_ok(pod_drains_ask(d, "u-a", "grpc", true));
+	know_pods(d);
+	sum = tell_drain(d, "web", USHER_DRAIN_DONE, "done");
+	assert_int_equal(sum.state, USHER_DRAIN_RUNNING);
+	sum = tell_drain(d, "grpc", USHER_DRAIN_RUNNING, "propagation");
+	assert_int_equal(sum.state, USHER_DRAIN_RUNNING);
+	assert_string_equal(sum.step, "propagation");
+	assert_non_null(strstr(sum.message, "web, drain d"));
+	assert_non_null(strstr(sum.message, "grpc, drain d"));
+	assert_int_equal(tell_drain(d, "grpc", USHER_DRAIN_FAILED, "close").state,
+			USHER_DRAIN_FAILED);
+	assert_int_equal(tell_drain(d, "grpc", USHER_DRAIN_DONE, "done").state, USHER_DRAIN_DONE);
+	/* What people bring back in one service is not drained. */
+	assert_int_equal(tell_drain(d, "web", USHER_DRAIN_CANCELLED, "done").state,
+			USHER_DRAIN_CANCELLED);
+	(void) pod_drains_free(d);
+}
+
+static void news_of_a_pod_that_had_the_name_before_is_none(void **state)
+{
+	const struct usher_drain_progress done = { .size = sizeof(done),
+		.state = USHER_DRAIN_DONE };
+	struct pod_drains *d = pod_drains_new();
+	struct pod_drains_sum sum;
+
+	(void) state;
+	assert_ok(pod_drains_ask(d, "u-old", "web", true));
+	assert_ok(pod_drains_ask(d, "u-a", "web", false));
+	know_pods(d);
+	assert_int_equal(pod_drains_tell(d, "u-a", "web", &done, &sum), 0);
+	assert_int_equal(pod_drains_tell(d, "u-old", "web", &done, &sum), 0); /* it has gone */
+	(void) pod_drains_free(d);
 }
 
 int main(void)
@@ -756,6 +828,8 @@ int main(void)
 		cmocka_unit_test(what_a_condition_says_already_is_not_written_again),
 		cmocka_unit_test(a_pod_that_cannot_be_told_is_a_reason_with_its_remedy),
 		cmocka_unit_test(a_drain_that_fails_is_a_condition_and_a_warning),
+		cmocka_unit_test(a_pod_is_drained_when_it_is_so_in_every_service),
+		cmocka_unit_test(news_of_a_pod_that_had_the_name_before_is_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include "answers.h"
 #include "feed.h"
 #include "own.h"
+#include "pod-drains.h"
 #include "pods.h"
 #include "registration.h"
 #include "retry.h"
@@ -261,9 +262,16 @@ static int kubernetes_run(void *instance, struct usher_source *source)
 
 /* ---- options ---- */
 
+static void kubernetes_done(void *instance)
+{
+	struct kubernetes *k = instance;
+
+	k->drains = pod_drains_free(k->drains);
+}
+
 static int kubernetes_init(void *instance, struct usher_error *reterr)
 {
-	const struct kubernetes *k = instance;
+	struct kubernetes *k = instance;
 	const struct usher_http_options *http = &k->access.http;
 
 	if (k->access.kubeconfig && http->servers)
@@ -280,7 +288,8 @@ static int kubernetes_init(void *instance, struct usher_error *reterr)
 				"and a pod's service account have their own");
 	if (k->prove_usec < 100000 || k->silence_usec < 100000)
 		return usher_error_set(reterr, -ERANGE, "prove, silence: are shorter than 100ms");
-	return 0;
+	k->drains = pod_drains_new();
+	return k->drains ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
 }
 
 static const char *const scopes[] = { "wanted", "namespace", "cluster", NULL };
@@ -368,5 +377,5 @@ static const struct usher_registration kubernetes_registration = {
 
 USHER_PLUGIN(.name = "kubernetes", .summary = "Services of a Kubernetes cluster",
 		.instance_size = sizeof(struct kubernetes), .options = kubernetes_options,
-		.init = kubernetes_init, .discovery = &kubernetes_discovery,
-		.registration = &kubernetes_registration);
+		.init = kubernetes_init, .done = kubernetes_done,
+		.discovery = &kubernetes_discovery, .registration = &kubernetes_registration);

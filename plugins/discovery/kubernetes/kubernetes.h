@@ -13,14 +13,17 @@ enum scope {
 	SCOPE_CLUSTER,   /* all of all namespaces, in one stream */
 };
 
+struct pod_drains;
+
 struct kubernetes {
 	struct access_options access;
 	const char *space;    /* of services that are named without one; NULL: as access says */
 	const char *selector; /* of labels; NULL: none */
 	int scope;            /* enum scope */
 	uint64_t prove_usec, silence_usec, settle_usec;
-	bool pods;             /* follow those of this node, and write their conditions */
-	const char *node_name; /* NULL: as the environment says, else the host */
+	bool pods;                 /* follow those of this node, and write their conditions */
+	const char *node_name;     /* NULL: as the environment says, else the host */
+	struct pod_drains *drains; /* of both threads */
 };
 
 struct answer;

@@ -10,6 +10,7 @@
 #include "answers.h"
 #include "feed.h"
 #include "own.h"
+#include "pod-drains.h"
 #include "pod.h"
 
 #define DEADLINE_LEAST_USEC UINT64_C(1000000)
@@ -190,9 +191,11 @@ static uint64_t sum_up(const struct watcher *w, const struct answer *a)
 	return sum;
 }
 
-static void say(struct watcher *w, const struct answer *a)
+/* What is not said for lack of memory is said again later. */
+static bool say(struct watcher *w, const struct answer *a)
 {
 	const struct shelf *shelf = &w->pods->shelf;
+	bool is_said = true;
 
 	for (size_t i = 0; i < shelf->count; i++) {
 		const struct pod *p = shelf->all[i];
@@ -200,28 +203,44 @@ static void say(struct watcher *w, const struct answer *a)
 
 		if (at < 0)
 			continue;
+		if (pod_drains_ask(w->options->drains, p->uid, a->service,
+				    pod_is_to_be_drained(p)) < 0)
+			is_said = false;
 		if (pod_is_to_be_drained(p))
 			ask_for_drain(w, a, usher_endpoints_id(a->told, (size_t) at), p);
 		else
 			(void) usher_source_undrain(w->source, a->service,
 					usher_endpoints_id(a->told, (size_t) at));
 	}
+	return is_said;
+}
+
+static void tell_answer(struct watcher *w, struct answer *a)
+{
+	uint64_t sum = sum_up(w, a);
+
+	a->pods_are_due = false;
+	if (sum == a->pods_said)
+		return;
+	if (say(w, a))
+		a->pods_said = sum;
+	else
+		a->pods_are_due = true;
 }
 
 void pods_tell(struct watcher *w)
 {
+	bool is_all = true;
+
 	if (!w->pods || !feed_is_current(w->pods))
 		return;
 	for (size_t i = 0; i < w->answer_count; i++) {
 		struct answer *a = &w->answers[i];
-		uint64_t sum;
 
-		if (!a->pods_are_due || !a->told)
-			continue;
-		a->pods_are_due = false;
-		sum = sum_up(w, a);
-		if (sum != a->pods_said)
-			say(w, a);
-		a->pods_said = sum;
+		is_all &= a->told || a->is_failed;
+		if (a->pods_are_due && a->told)
+			tell_answer(w, a);
 	}
+	if (is_all)
+		pod_drains_keep(w->options->drains, &w->pods->shelf);
 }

@@ -13,13 +13,13 @@
 #include <string.h>
 
 #include "own.h"
+#include "pod-drains.h"
 #include "pod-status.h"
 
 #define GATE    "usher.dev/ready"
 #define DRAINED "usher.dev/drained"
 
-#define REASON_MAX  64
-#define MESSAGE_MAX 1024
+#define REASON_MAX POD_DRAINS_STEP_MAX
 
 static int refuse_unless_on(const struct kubernetes *k, struct usher_error *reterr)
 {
@@ -108,9 +108,9 @@ static void write_step(const char *step, char *ret, size_t size)
 	ret[at] = '\0';
 }
 
-static const char *reason_of(const struct usher_drain_progress *progress, char *step)
+static const char *reason_of(const struct pod_drains_sum *sum, char *step)
 {
-	switch (progress->state) {
+	switch (sum->state) {
 	case USHER_DRAIN_REFUSED:
 		return "DrainRefused";
 	case USHER_DRAIN_RUNNING:
@@ -126,18 +126,28 @@ static const char *reason_of(const struct usher_drain_progress *progress, char *
 	case USHER_DRAIN_CANCELLED:
 		return "DrainCancelled";
 	}
-	write_step(progress->step ? progress->step : "draining", step, REASON_MAX);
+	write_step(sum->step[0] ? sum->step : "requested", step, REASON_MAX);
 	return step;
 }
 
-static void write_message(const struct usher_wanted *service,
-		const struct usher_drain_progress *progress, char *ret)
+static bool is_warning(enum usher_drain_state state)
 {
-	const char *text = progress->text ? progress->text : "";
+	return state == USHER_DRAIN_REFUSED || state == USHER_DRAIN_HELD ||
+			state == USHER_DRAIN_FAILED;
+}
 
-	(void) snprintf(ret, MESSAGE_MAX, "%s%s%s%s%s", service->service,
-			progress->drain ? ", drain " : "", progress->drain ? progress->drain : "",
-			*text ? ": " : "", text);
+static int tell_pod(
+		struct pod_status *p, const struct pod_drains_sum *sum, struct usher_error *reterr)
+{
+	char step[REASON_MAX];
+	const struct pod_condition condition = { .type = DRAINED,
+		.is_true = sum->state == USHER_DRAIN_DONE,
+		.reason = reason_of(sum, step),
+		.message = sum->message,
+		.since_usec = sum->since_usec };
+	int r = pod_status_set(p, &condition, reterr);
+
+	return r <= 0 ? r : pod_status_tell(p, &condition, is_warning(sum->state), reterr);
 }
 
 int registration_progress(void *instance, const struct usher_wanted *service, const char *id,
@@ -145,22 +155,16 @@ int registration_progress(void *instance, const struct usher_wanted *service, co
 {
 	cleanup(pod_status_done) struct pod_status p = { 0 };
 	const struct kubernetes *k = instance;
-	char step[REASON_MAX], message[MESSAGE_MAX];
-	const struct pod_condition condition = { .type = DRAINED,
-		.is_true = progress->state == USHER_DRAIN_DONE,
-		.reason = reason_of(progress, step),
-		.message = message,
-		.since_usec = progress->since_usec };
-	bool is_warning = progress->state == USHER_DRAIN_REFUSED ||
-			progress->state == USHER_DRAIN_HELD ||
-			progress->state == USHER_DRAIN_FAILED;
+	struct pod_drains_sum sum;
 	int r;
 
 	if (!k->pods)
 		return -ENOENT; /* not asked to tell anybody */
-	write_message(service, progress, message);
 	r = pod_status_open(k, service, id, &p, reterr);
-	if (r < 0 || (r = pod_status_set(&p, &condition, reterr)) <= 0)
+	if (r < 0)
 		return r;
-	return pod_status_tell(&p, &condition, is_warning, reterr);
+	r = pod_drains_tell(k->drains, p.uid, service->service, progress, &sum);
+	if (r < 0)
+		return usher_error_set(reterr, r, "the Pods of this node are not known yet");
+	return r == 0 ? 0 : tell_pod(&p, &sum, reterr);
 }
