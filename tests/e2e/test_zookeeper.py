@@ -589,3 +589,174 @@ def test_a_drain_waits_for_a_server_that_is_away(usherd, zookeeper, live_port):
     zookeeper.faults.remove(fault)
     assert daemon.wait_finished(drain["id"])["state"] == "done"
     assert status_of(zookeeper) == "OUT_OF_SERVICE"
+
+
+# ---- registrations ----
+
+PATH = "/services/catalog/mine"
+
+
+def register(usherd, zookeeper, options=None, wait=True, **more):
+    item = {"service": "catalog", "id": "mine", "address": "127.0.0.1", "port": 8080, "health": "none",
+            "metadata": {"tier": "gold"}, **more}
+    daemon = usherd({
+        "sources": [{"name": "zookeeper", "plugin": "zookeeper",
+                     "options": {"servers": [zookeeper.address], "probe": "500ms", "ttl": "3s", **(options or {})}}],
+        "defaults": {"sources": ["zookeeper"], "removal_guard": {"share": "100%", "hold": "1s"}},
+        "services": {"catalog": {"drain": DRAIN}},
+        "registrations": [item],
+    })
+    return daemon.start(wait=wait)
+
+
+def wait_node(zookeeper, path=PATH):
+    return wait_until(f"{path} is there", lambda: zookeeper.nodes.get(path))
+
+
+def looks_after(zookeeper):
+    """Who registers reads without a watch, and who discovers with one."""
+    return [r for r in zookeeper.asked(jute.GET_DATA, PATH) if r.body[-1] == 0]
+
+
+def registration(daemon):
+    return daemon.get("/v1/registrations/catalog/mine")
+
+
+def test_an_instance_is_registered_as_spring_cloud_does_it(usherd, zookeeper):
+    daemon = register(usherd, zookeeper, weight=3)
+    node = wait_node(zookeeper)
+    assert node.owner in zookeeper.sessions
+    value = zookeeper.value(PATH)
+    assert (value["name"], value["id"], value["address"], value["port"]) == ("catalog", "mine", "127.0.0.1", 8080)
+    assert value["sslPort"] is None and value["serviceType"] == "DYNAMIC"
+    assert value["payload"]["metadata"] == {"instance_status": "UP", "tier": "gold", "weight": "3"} | {
+        k: v for k, v in value["payload"]["metadata"].items() if k == "zone"}
+    assert zookeeper.nodes["/services/catalog"].container
+    daemon.wait_listed(["mine"])
+
+
+@pytest.mark.parametrize("form", ["curator", "nerve"])
+def test_other_formats_are_written_and_read_back(usherd, zookeeper, form):
+    daemon = register(usherd, zookeeper, {"format": form})
+    daemon.wait_listed(["mine"])
+    value = zookeeper.value(PATH)
+    assert value["port"] == 8080
+    assert ("payload" in value and value["payload"] is None) if form == "curator" else value["host"] == "127.0.0.1"
+
+
+# apache/curator#702, Netflix/curator#131
+def test_a_session_that_expired_registers_the_newest_again(usherd, zookeeper):
+    daemon = register(usherd, zookeeper)
+    wait_node(zookeeper)
+    changed = zookeeper.value(PATH)
+    changed["payload"]["metadata"]["weight"] = "50"
+    # Somebody has changed it; it is seen when it is looked after.
+    zookeeper.put(PATH, changed)
+    looks = len(looks_after(zookeeper))
+    wait_until("it is looked after", lambda: len(looks_after(zookeeper)) >= looks + 2)
+    owner = zookeeper.nodes[PATH].owner
+    zookeeper.expire(owner)
+    wait_until("it is there again", lambda: PATH in zookeeper.nodes and zookeeper.nodes[PATH].owner != owner)
+    assert zookeeper.value(PATH)["payload"]["metadata"]["weight"] == "50"
+    assert daemon.process.poll() is None
+
+
+def test_a_node_that_somebody_deletes_is_made_again(usherd, zookeeper):
+    register(usherd, zookeeper)
+    wait_node(zookeeper)
+    zookeeper.delete("/services")
+    wait_node(zookeeper)
+
+
+def test_a_wiped_server_gets_the_registration_again(usherd, zookeeper):
+    register(usherd, zookeeper)
+    wait_node(zookeeper)
+    for n in range(30):
+        zookeeper.instance("other", f"x{n}")
+    wiped(zookeeper)
+    wait_node(zookeeper)
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_of_usherd_leaves_no_gap(usherd, zookeeper, how):
+    daemon = register(usherd, zookeeper, {"ttl": "60s"})
+    before = wait_node(zookeeper)
+    if how == "killed":
+        daemon.kill()
+    else:
+        daemon.stop()
+    assert zookeeper.nodes[PATH] is before
+    daemon.start()
+    # The old session would take it away in the end: it is made again in the new one, in one transaction.
+    wait_until("it is in the new session", lambda: zookeeper.nodes[PATH].owner != before.owner)
+    assert zookeeper.asked(jute.MULTI)
+    assert not zookeeper.asked(jute.DELETE)
+
+
+def test_what_is_deregistered_on_stop_is_gone(usherd, zookeeper):
+    daemon = register(usherd, zookeeper, on_stop="deregister")
+    wait_node(zookeeper)
+    daemon.stop()
+    assert PATH not in zookeeper.nodes
+
+
+def test_a_node_of_another_instance_is_left_alone(usherd, zookeeper):
+    zookeeper.instance("catalog", "mine", 9999)
+    daemon = register(usherd, zookeeper)
+    wait_until("it says so", lambda: "of another instance at 127.0.0.1 port 9999" in str(registration(daemon)))
+    assert zookeeper.value(PATH)["port"] == 9999
+
+
+def test_a_registration_is_taken_out_by_a_drain_and_put_back(usherd, zookeeper, live_port):
+    zookeeper.instance("catalog", "other")
+    daemon = register(usherd, zookeeper, port=live_port)
+    daemon.wait_listed(["mine", "other"])
+    drain = daemon.drain("mine")
+    assert daemon.wait_finished(drain["id"])["state"] == "done"
+    assert PATH not in zookeeper.nodes
+    daemon.restore("mine")
+    node = wait_node(zookeeper)
+    assert node.owner in zookeeper.sessions
+    wait_until("it is picked", lambda: daemon.picked() == {"mine", "other"})
+
+
+def test_a_registration_over_the_api_goes_as_it_came(usherd, zookeeper):
+    zookeeper.instance("catalog", "other")
+    daemon = start(usherd, zookeeper)
+    path = "/v1/registrations/catalog/mine"
+    assert daemon.call("PUT", path, {"port": 8080, "address": "127.0.0.1", "health": "none"}, admin=True).status < 300
+    wait_node(zookeeper)
+    assert daemon.call("PUT", path, {"port": 8081, "address": "127.0.0.1", "health": "none"}, admin=True).status < 300
+    wait_until("the port is 8081", lambda: zookeeper.value(PATH)["port"] == 8081)
+    assert daemon.call("DELETE", path, admin=True).status < 300
+    wait_until("it is gone", lambda: PATH not in zookeeper.nodes)
+
+
+def test_a_registration_waits_for_a_server_and_says_so(usherd, zookeeper):
+    zookeeper.stop()
+    daemon = register(usherd, zookeeper, wait=False)
+    wait_until("it says why", lambda: "refused" in str(registration_or_none(daemon)))
+    zookeeper.start()
+    wait_node(zookeeper)
+
+
+def registration_or_none(daemon):
+    try:
+        return registration(daemon)
+    except (FileNotFoundError, ConnectionError):
+        return None
+
+
+def test_nodes_may_be_readable_to_all_and_changed_by_one(usherd, zookeeper):
+    register(usherd, zookeeper, {"acl": "readable", "user": "usher", "password": "secret"})
+    node = wait_node(zookeeper)
+    assert sorted(node.acl) == sorted([(jute.READ, "world", "anyone"), *digest("usher:secret")])
+
+
+def test_a_denied_registration_says_what_to_do(usherd, zookeeper):
+    zookeeper.instance("catalog", "a")
+    zookeeper.protect("/services/catalog", [(jute.READ, "world", "anyone")])
+    daemon = register(usherd, zookeeper)
+    wait_until("it says so", lambda: "see user and password_file" in str(registration(daemon)))
+    zookeeper.protect("/services/catalog", jute.OPEN)
+    wait_node(zookeeper)

@@ -3,6 +3,7 @@
 # Needs from Debian: default-jre-headless zookeeper
 
 import json
+import re
 import signal
 import time
 
@@ -230,6 +231,91 @@ def feed_or_none(daemon):
         return feed(daemon)
     except OSError:
         return {"state": None}
+
+
+# ---- what usherd registers ----
+
+def register(usherd, zookeeper, port, ttl="2s", **options):
+    daemon = usherd({
+        "sources": [{"name": "registry", "plugin": "zookeeper",
+                     "options": {"servers": [zookeeper.address], "probe": "1s", "session_timeout": "4s", "ttl": ttl,
+                                 **options}}],
+        "defaults": {"sources": ["registry"], "removal_guard": {"share": "100%", "hold": "1s"}},
+        "registrations": [{"service": "catalog", "id": "mine", "address": "127.0.0.1", "port": port,
+                           "metadata": {"tier": "gold"}, "health": {"tcp": {}, "interval": "200ms"}}],
+    }).start()
+    wait_until("it is registered", lambda: zookeeper.value("catalog", "mine"))
+    return daemon
+
+
+def renewed_ago(daemon):
+    """Seconds since the registration was last looked after."""
+    found = re.search(r'"renewed_ms": ?([0-9]+)', json.dumps(daemon.get("/v1/registrations/catalog/mine")))
+    return int(found[1]) / 1000 if found else float("inf")
+
+
+def owner_of(zookeeper):
+    value = zookeeper.value("catalog", "mine")
+    return value and value[1]
+
+
+def test_an_instance_is_registered_and_outlives_what_happens_to_it(usherd, zookeeper, open_port):
+    daemon = register(usherd, zookeeper, open_port)
+    value, owner = zookeeper.value("catalog", "mine")
+    assert owner
+    assert value["payload"]["metadata"]["tier"] == "gold"
+    daemon.wait_listed(["mine"])
+    # Somebody changes it: that is what the next session gets.
+    value["payload"]["metadata"]["weight"] = "7"
+    with zookeeper.client() as client:
+        client.put("/services/catalog/mine", value)
+    wait_until("it is listed so", lambda: daemon.listed()["mine"]["weight"] == 7)
+    written = time.monotonic()
+    wait_until("it is looked after", lambda: renewed_ago(daemon) < time.monotonic() - written - 0.1)
+    daemon.process.send_signal(signal.SIGSTOP)
+    wait_until("its session has run out", lambda: owner_of(zookeeper) is None)
+    daemon.process.send_signal(signal.SIGCONT)
+    wait_until("it is registered again", lambda: owner_of(zookeeper) not in (None, owner))
+    assert zookeeper.value("catalog", "mine")[0] == value
+    # The server comes back with what it had, and the session goes on; then without.
+    zookeeper.kill()
+    zookeeper.start()
+    wait_until("it is there", lambda: owner_of(zookeeper))
+    zookeeper.kill()
+    zookeeper.wipe()
+    zookeeper.start()
+    wait_until("it is registered again", lambda: owner_of(zookeeper))
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_of_usherd_leaves_no_gap(usherd, zookeeper, open_port, how):
+    daemon = register(usherd, zookeeper, open_port, ttl="8s")
+    before = owner_of(zookeeper)
+    if how == "killed":
+        daemon.kill()
+    else:
+        daemon.stop()
+    with zookeeper.client() as client:
+        daemon.start(wait=False)
+        end = time.monotonic() + 60
+        while (owner := client.get("/services/catalog/mine")[1]) == before:
+            assert time.monotonic() < end
+        # It outlives the session that it was in.
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            assert client.get("/services/catalog/mine")[1] == owner
+            time.sleep(0.1)
+
+
+def test_a_registration_is_drained_and_restored(usherd, zookeeper, open_port):
+    zookeeper.put("catalog", "other", 9000)
+    daemon = register(usherd, zookeeper, open_port)
+    daemon.wait_listed(["mine", "other"])
+    drain = daemon.drain("mine", timeout="60s")
+    wait_until("it is gone", lambda: owner_of(zookeeper) is None)
+    daemon.call("POST", f"/v1/drains/{drain['id']}/cancel", admin=True)
+    wait_until("it is back", lambda: owner_of(zookeeper))
+    daemon.wait_listed(["mine", "other"])
 
 
 # ---- three of them ----

@@ -77,11 +77,13 @@ static int resolve(struct zk_session *s, struct sockaddr_storage *ret, socklen_t
 	}
 	for (one = all; one; one = one->ai_next)
 		count++;
-	which = (size_t) (retry_random(&s->random) % (count ? count : 1));
-	for (one = all; which > 0 && one->ai_next; which--)
+	which = count > 0 ? (size_t) (retry_random(&s->random) % count) : 0;
+	for (one = all; one && which > 0; which--)
 		one = one->ai_next;
-	memcpy(ret, one->ai_addr, one->ai_addrlen);
-	*ret_size = one->ai_addrlen;
+	if (one) {
+		memcpy(ret, one->ai_addr, one->ai_addrlen);
+		*ret_size = one->ai_addrlen;
+	}
 	freeaddrinfo(all);
 	return 0;
 }

@@ -158,9 +158,9 @@ static void take_node(struct zk_follower *f, struct zk_watched *w, struct zk_eve
 	struct usher_error why = { 0 };
 	int r = zk_folder_take(&w->folder, event->path, event->error, &event->body, &why);
 
-	if (event->error == ZK_NO_AUTH) {
+	if (event->error == ZK_NO_AUTH && !w->has_denied) {
 		w->has_denied = true;
-		w->retry_usec = retry_now_usec() + retry_delay_usec(&f->random, ++w->failures);
+		w->denied_usec = retry_now_usec() + retry_delay_usec(&f->random, ++w->denials);
 	}
 	if (r == -EBADMSG)
 		zk_session_lose(f->session, r, why.text);

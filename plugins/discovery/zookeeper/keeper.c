@@ -45,7 +45,7 @@ struct zk_keeper {
 	struct zk_answer answer;
 	struct zk_registration *registrations;
 	size_t count;
-	bool is_new; /* the session has none of them */
+	bool is_new; /* some of them may not be in the session */
 	unsigned failures;
 	uint64_t retry_usec;
 };
@@ -252,6 +252,7 @@ int zk_keeper_remember(
 	}
 	free(r->value);
 	r->value = take(owned);
+	r->session = zk_keeper_session(k);
 	return 0;
 }
 
@@ -277,8 +278,13 @@ static void register_again(struct zk_keeper *k)
 
 	k->is_new = false;
 	k->until_usec = retry_now_usec() + ZK_JOB_USEC;
-	for (const struct zk_registration *one = k->registrations; r >= 0 && one; one = one->next)
+	for (struct zk_registration *one = k->registrations; r >= 0 && one; one = one->next) {
+		if (one->session == zk_keeper_session(k))
+			continue;
 		r = zk_registration_put(k, one->path, one->value, &why);
+		if (r >= 0)
+			one->session = zk_keeper_session(k);
+	}
 	if (r >= 0) {
 		k->failures = 0;
 		return;

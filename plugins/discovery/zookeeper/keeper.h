@@ -23,8 +23,8 @@ struct zookeeper;
 struct zk_registration {
 	struct zk_registration *next;
 	char *path;
-	char *value; /* the newest that is known */
-	size_t size;
+	char *value;     /* the newest that is known */
+	int64_t session; /* that it was last seen in */
 };
 
 /* What one question was answered with. */
@@ -59,7 +59,7 @@ struct jute_out *zk_keeper_begin(
 int zk_keeper_ask(struct zk_keeper *k, struct zk_answer *ret, struct usher_error *reterr);
 
 struct zk_registration *zk_keeper_find(const struct zk_keeper *k, const char *path);
-/* Takes value. Errors: E2BIG, ENOMEM. */
+/* It is there, in the session of now. Takes value. Errors: E2BIG, ENOMEM. */
 int zk_keeper_remember(
 		struct zk_keeper *k, const char *path, char *value, struct usher_error *reterr);
 void zk_keeper_forget(struct zk_keeper *k, const char *path);

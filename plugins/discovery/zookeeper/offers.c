@@ -128,7 +128,7 @@ void zk_follower_offer(struct zk_follower *f)
 
 		w->is_dirty = false;
 		if (!w->has_denied && zk_folder_is_settled(&w->folder))
-			w->failures = 0;
+			w->denials = 0;
 	}
 	if (!f->is_open)
 		return;

@@ -143,7 +143,7 @@ static bool see(const char *value, size_t size, struct seen *ret)
 	return true;
 }
 
-/* What is there is of the same instance: 0, or EEXIST. */
+/* What is there is of the same instance: 0, or EBUSY. (EEXIST would mean that it is registered.) */
 static int check_instance(const char *path, const struct zk_answer *there, const char *value,
 		struct seen *ret, struct usher_error *reterr)
 {
@@ -154,9 +154,9 @@ static int check_instance(const char *path, const struct zk_answer *there, const
 		return 0; /* nobody can read what is there: it is of nobody */
 	if (ours.port == ret->port && strcmp(ours.address, ret->address) == 0)
 		return 0;
-	return usher_error_set(reterr, -EEXIST,
+	return usher_error_set(reterr, -EBUSY,
 			"%.200s: is there already, of another instance at %.100s port %u; give this one "
-			"another id",
+			"another id, or wait until that has gone",
 			path, ret->address, ret->port);
 }
 
@@ -182,7 +182,7 @@ static int put_over(struct zk_keeper *k, const char *path, const char *value,
 		struct usher_error *reterr)
 {
 	cleanup(zk_answer_done) struct zk_answer there = { 0 };
-	struct seen seen;
+	struct seen seen = { .port = 0 };
 	int code = ZK_OK, r = get(k, path, &there, reterr);
 
 	if (r < 0)
@@ -191,7 +191,8 @@ static int put_over(struct zk_keeper *k, const char *path, const char *value,
 		return usher_error_set(reterr, -EAGAIN, "%.200s: comes and goes", path);
 	if (there.code != ZK_OK)
 		return zk_code_error(there.code, path, reterr);
-	r = check_instance(path, &there, value, &seen, reterr);
+	if (there.stat.owner != zk_keeper_session(k))
+		r = check_instance(path, &there, value, &seen, reterr);
 	if (r < 0)
 		return r;
 	/* What is somebody else's and out of service was put there by a drain: its own session is
@@ -446,6 +447,10 @@ int zookeeper_add(void *instance, const struct usher_wanted *service,
 			(enum zk_format) z->format, service->name, id, endpoint, now_ms());
 	struct act act = { .value = value };
 
+	if (!endpoint->ready && z->format == ZK_FORMAT_NERVE)
+		return usher_error_set(reterr, -EROFS,
+				"Nerve's data have no room for what is not ready; see format, or "
+				"on_unhealthy");
 	return value ? do_act(z, service, id, add_job, &act, reterr) : out_of_memory(reterr);
 }
 
@@ -455,6 +460,14 @@ int zookeeper_renew(void *instance, const struct usher_wanted *service, const ch
 	struct act act = { 0 };
 
 	return do_act(instance, service, id, renew_job, &act, reterr);
+}
+
+/* The session is kept alive by the keeper, so this is about nodes that somebody has deleted. */
+uint64_t zookeeper_renew_after_usec(const void *instance)
+{
+	const struct zookeeper *z = instance;
+
+	return z->ttl_usec / 3;
 }
 
 int zookeeper_set_state(void *instance, const struct usher_wanted *service, const char *id,

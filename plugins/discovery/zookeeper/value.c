@@ -10,6 +10,7 @@
 #define STATUS_LABEL   "instance_status"
 #define STATE_LABEL    "usher_state"
 #define UP             "UP"
+#define DOWN           "DOWN"
 #define OUT_OF_SERVICE "OUT_OF_SERVICE"
 #define SPRING_CLASS   "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance"
 
@@ -310,6 +311,8 @@ static json_t *spring_payload(const char *service, const char *id, const struct 
 	if (e->weight != 1)
 		r |= set(metadata, USHER_WEIGHT_LABEL, json_sprintf("%u", e->weight));
 	r |= set_status(metadata, e->admin_state);
+	if (!e->ready && e->admin_state == USHER_ADMIN_READY)
+		r |= set(metadata, STATUS_LABEL, json_string(DOWN));
 	r |= set(payload, "@class", json_string(SPRING_CLASS));
 	r |= set(payload, "id", json_string(id));
 	r |= set(payload, "name", json_string(service));
@@ -380,7 +383,7 @@ char *zk_value_write(enum zk_format format, const char *service, const char *id,
 	case ZK_FORMAT_CURATOR:
 		r = write_curator(object, service, id, endpoint, json_null(), now_ms);
 		/* Only said where it is so: readers of Curator 2 do not know it. */
-		if (endpoint->admin_state != USHER_ADMIN_READY)
+		if (!endpoint->ready || endpoint->admin_state != USHER_ADMIN_READY)
 			r |= set(object, "enabled", json_false());
 		break;
 	case ZK_FORMAT_NERVE:

@@ -293,9 +293,9 @@ static void ask_for_nodes(struct zk_follower *f, struct zk_watched *w)
 	}
 }
 
-static void ask_for_denied(struct zk_watched *w)
+static void ask_for_denied(struct zk_watched *w, uint64_t now)
 {
-	if (!w->has_denied)
+	if (!w->has_denied || now < w->denied_usec)
 		return;
 	w->has_denied = false;
 	for (size_t i = 0; i < w->folder.count; i++)
@@ -317,7 +317,7 @@ static void ask_for_what_is_missing(struct zk_follower *f)
 
 		if (now < w->retry_usec)
 			continue;
-		ask_for_denied(w);
+		ask_for_denied(w, now);
 		if (w->folder.needs_list && !w->folder.is_asked)
 			ask_for_list(f, w);
 		ask_for_nodes(f, w);
@@ -350,9 +350,10 @@ static uint64_t due_usec(const struct zk_follower *f)
 	for (size_t i = 0; i < f->watched_count; i++) {
 		const struct zk_watched *w = f->watched[i];
 
-		if ((w->folder.needs_list && !w->folder.is_asked) || w->has_denied ||
-				w->folder.needed > 0)
+		if ((w->folder.needs_list && !w->folder.is_asked) || w->folder.needed > 0)
 			due = earlier(due, w->retry_usec);
+		if (w->has_denied)
+			due = earlier(due, w->denied_usec);
 	}
 	return due;
 }
@@ -375,8 +376,7 @@ static int wait_for_something(struct zk_follower *f)
 static void retry_denied(struct zk_follower *f)
 {
 	for (size_t i = 0; i < f->watched_count; i++)
-		if (f->watched[i]->failures > 0)
-			f->watched[i]->retry_usec = 0;
+		f->watched[i]->retry_usec = f->watched[i]->denied_usec = 0;
 }
 
 static void turn(struct zk_follower *f)

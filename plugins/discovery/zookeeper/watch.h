@@ -36,14 +36,16 @@ struct zk_want {
 struct zk_watched {
 	struct zk_folder folder;
 	bool is_wanted;
-	bool is_dirty;   /* something new is known of it */
-	bool has_denied; /* nodes that we may not read, and try again */
+	bool is_dirty; /* something new is known of it */
 	bool needs_check;
 	bool is_checked;      /* there is no answer yet */
 	uint64_t check_usec;  /* the time that the answer will be a proof of */
 	uint64_t proven_usec; /* the list is what there was then */
-	unsigned failures;
+	unsigned failures;    /* of the list */
 	uint64_t retry_usec;
+	bool has_denied; /* nodes that we may not read, and try again */
+	unsigned denials;
+	uint64_t denied_usec;
 };
 
 enum zk_presence {

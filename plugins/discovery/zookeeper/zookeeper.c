@@ -161,6 +161,7 @@ static const struct usher_registration zookeeper_registration = {
 	.renew = zookeeper_renew,
 	.set_state = zookeeper_set_state,
 	.remove = zookeeper_remove,
+	.renew_after_usec = zookeeper_renew_after_usec,
 };
 
 USHER_PLUGIN(.name = "zookeeper", .summary = "Endpoints from ZooKeeper, and ephemeral registration",

@@ -35,5 +35,6 @@ int zookeeper_renew(void *instance, const struct usher_wanted *service, const ch
 		struct usher_error *reterr);
 int zookeeper_set_state(void *instance, const struct usher_wanted *service, const char *id,
 		enum usher_admin_state state, struct usher_error *reterr);
+uint64_t zookeeper_renew_after_usec(const void *instance);
 int zookeeper_remove(void *instance, const struct usher_wanted *service, const char *id,
 		struct usher_error *reterr);
