@@ -143,6 +143,53 @@ def test_a_wiped_server_loses_nothing_for_the_time_of_the_guard(usherd, consul, 
         wait_until("nothing is held", lambda: not feed(daemon)["held"])
 
 
+def registering(usherd, consul):
+    daemon = usherd({
+        "sources": [{"name": "consul", "plugin": "consul",
+                     "options": {"servers": [consul.url], "wait": "2s", "ttl": "3s", "deregister_after": "1m"}}],
+        "services": {"catalog": {"freshness": {"max_age": "10s", "on_stale": "serve"}}},
+        "registrations": [{"service": "catalog", "id": "a", "address": "127.0.0.1", "port": 8080,
+                           "metadata": {"version": "1"}}],
+    })
+    daemon.start()
+    wait_until("it is registered", lambda: status_of(consul) == "passing")
+    return daemon
+
+
+def status_of(consul, name="a"):
+    """What a consumer of Consul sees of it: the worst of its checks; None: it is not there."""
+    for instance in consul.call("GET", "/v1/health/service/catalog"):
+        if instance["Service"]["ID"] == name:
+            states = [check["Status"] for check in instance["Checks"]]
+            return "critical" if "critical" in states else "passing"
+    return None
+
+
+def test_what_usher_registers_is_kept_alive_and_comes_back_when_it_is_lost(usherd, consul):
+    daemon = registering(usherd, consul)
+    daemon.wait_listed(["a"])
+    assert consul.call("GET", "/v1/agent/service/a")["Meta"] == {
+        "version": "1", "zone": "east", "registered-by": "usher"}
+    consul.take("a")
+    wait_until("it is registered again", lambda: status_of(consul) == "passing")
+    consul.kill()
+    consul.wipe()
+    consul.start()
+    wait_until("it is registered again", lambda: status_of(consul) == "passing")
+    daemon.wait_listed(["a"])
+
+
+def test_a_restart_of_usherd_leaves_no_gap_and_its_end_does(usherd, consul):
+    daemon = registering(usherd, consul)
+    daemon.restart()
+    wait_until("it is kept alive", lambda: daemon.get("/v1/registrations")["registrations"][0]["state"] == "registered")
+    assert status_of(consul) == "passing"
+    daemon.kill()
+    wait_until("it is critical", lambda: status_of(consul) == "critical")
+    daemon.start()
+    wait_until("it passes again", lambda: status_of(consul) == "passing")
+
+
 READER = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
 
 

@@ -4,6 +4,7 @@
 
 import json
 import signal
+import threading
 import time
 
 import pytest
@@ -276,6 +277,68 @@ def test_a_token_that_etcd_has_forgotten_is_asked_for_again(etcd, usherd, report
         etcd.log_in("root", "rootpw")
         etcd.put("catalog", "d", instance(9000))
         daemon.wait_listed(ids | {"d"})
+
+
+# ---- registration ----
+
+def registering(etcd, usherd, ttl):
+    whole = config(etcd, ttl=ttl)
+    whole["registrations"] = [{"service": "catalog", "id": "a", "address": "127.0.0.1", "port": 8080,
+                               "metadata": {"version": "1"}}]
+    return usherd(whole).start()
+
+
+def test_what_usher_registers_is_kept_alive_and_comes_back_when_it_is_lost(etcd, usherd):
+    daemon = registering(etcd, usherd, ttl="5s")
+    kv = wait_until("it is registered", lambda: etcd.get("catalog", "a"))
+    assert kv["value"]["metadata"] == {"version": "1"}
+    daemon.wait_listed({"a"})
+    # The lease, and with it the key, is taken away; then the key alone; then everything.
+    etcd.call("/v3/lease/revoke", {"ID": kv["lease"]})
+    again = wait_until("it is registered again", lambda: etcd.get("catalog", "a"))
+    assert again["lease"] != kv["lease"]
+    etcd.delete("catalog", "a")
+    wait_until("it is registered again", lambda: etcd.get("catalog", "a"))
+    etcd.members[0].kill()
+    etcd.members[0].wipe()
+    etcd.members[0].start()
+    etcd.wait_ready()
+    wait_until("it is registered again", lambda: etcd.get("catalog", "a"))
+    daemon.wait_listed({"a"})
+
+
+def test_a_restart_of_usherd_leaves_no_gap_and_its_end_does(etcd, usherd):
+    daemon = registering(etcd, usherd, ttl="20s")
+    wait_until("it is registered", lambda: etcd.get("catalog", "a"))
+    seen, over = [], threading.Event()
+
+    def look():
+        while not over.wait(0.02):
+            seen.append(etcd.get("catalog", "a") is not None)
+
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        before = etcd.get("catalog", "a")["lease"]
+        daemon.restart()
+        wait_until("it is under a new lease", lambda: etcd.get("catalog", "a")["lease"] != before)
+        etcd.call("/v3/lease/revoke", {"ID": before})  # what the old run has left takes nothing along
+    finally:
+        over.set()
+        looker.join()
+    assert seen and all(seen)
+    daemon.kill()
+    wait_until("the lease has run out", lambda: etcd.get("catalog", "a") is None)
+
+
+def test_a_restore_after_a_restart_leaves_the_key_under_its_own_lease(etcd, usherd, open_port):
+    daemon, lease = drained(etcd, usherd, open_port)
+    daemon.restart()
+    record = daemon.wait_finished(daemon.restore("a")["id"])
+    assert record["state"] == "done", record
+    kv = etcd.get("catalog", "a")
+    assert kv["lease"] == lease
+    assert kv["value"] == instance(open_port)
 
 
 # ---- how fast ----
