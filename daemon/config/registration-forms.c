@@ -65,13 +65,22 @@ const struct config_form config_form_address = { address_read, text_free, "addre
 
 /* ---- metadata ---- */
 
+/* A label's texts are const for everybody but who made them. */
+static void free_text(const char *const *field)
+{
+	void *text;
+
+	memcpy(&text, field, sizeof(text));
+	free(text);
+}
+
 static void labels_done(void *field)
 {
 	struct registration_config *r = field;
 
 	for (size_t i = 0; i < r->metadata_count; i++) {
-		free((char *) (uintptr_t) r->metadata[i].name);
-		free((char *) (uintptr_t) r->metadata[i].value);
+		free_text(&r->metadata[i].name);
+		free_text(&r->metadata[i].value);
 	}
 	free(r->metadata);
 }

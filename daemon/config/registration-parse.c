@@ -290,7 +290,10 @@ static int check_alone(const struct config *c, const struct registration_config 
 		if (strcmp(other->service, r->service) != 0)
 			continue;
 		code = registration_config_id(other, c, ANY_ADDRESS, &other_id, reterr);
-		if (code >= 0 && strcmp(id, other_id) == 0)
+		if (code < 0)
+			return code;
+		assert(id && other_id);
+		if (strcmp(id, other_id) == 0)
 			return place_error(reterr, r->place, -EEXIST,
 					"%s of %s is declared already, at %s:%u; give each an id of its own",
 					id, r->service,
@@ -399,6 +402,17 @@ static int check_json(const char *text, struct usher_error *reterr)
 	return is_object ? 0 : usher_error_set(reterr, -EINVAL, "body: must be a JSON object");
 }
 
+/* Whoever may write to the socket is not thereby somebody who may run programs as usherd. */
+static int check_no_program(const struct usher_node *root, struct usher_error *reterr)
+{
+	const struct usher_node *exec = usher_node_get(usher_node_get(root, "health"), "exec");
+
+	if (!exec)
+		return 0;
+	return place_error(reterr, exec, -EINVAL,
+			"programs are run only where the configuration says so; ask by http, tcp or grpc, or declare the check there");
+}
+
 static int parse_body(const struct config *c, const struct config_scope *whole, const char *json,
 		struct registration_config *r, struct usher_error *reterr)
 {
@@ -406,6 +420,9 @@ static int parse_body(const struct config *c, const struct config_scope *whole, 
 
 	if (code >= 0)
 		code = usher_document_parse("body", json, strlen(json), &r->document, reterr);
+	if (code < 0)
+		return code;
+	code = check_no_program(usher_document_root(r->document), reterr);
 	if (code < 0)
 		return code;
 	return read_one(c, whole, config_registration_body_rows, usher_document_root(r->document),

@@ -31,6 +31,20 @@ static void decide_leaving(const struct placement_facts *f, struct placement_dec
 		ret->act = PLACEMENT_REMOVE;
 }
 
+/* What is there was put there by an earlier run, or before it had another address. It is kept alive
+ * unless it is known to be wrong; whether it may be put there anew is not known yet. */
+static void decide_waiting(const struct placement_facts *f, struct placement_decision *ret)
+{
+	ret->state = REGISTRATION_WAITING;
+	if (f->is_there && f->is_down && f->on_unhealthy == UNHEALTHY_DEREGISTER && f->can_remove)
+		ret->act = PLACEMENT_REMOVE;
+	else if (f->is_there && f->is_down && f->on_unhealthy == UNHEALTHY_UNREADY &&
+			!f->is_current)
+		ret->act = PLACEMENT_ADD;
+	else if (!f->is_another)
+		ret->act = keep_alive(f);
+}
+
 static void decide_present(const struct placement_facts *f, struct placement_decision *ret)
 {
 	ret->state = REGISTRATION_REGISTERED;
@@ -51,10 +65,7 @@ void placement_decide(const struct placement_facts *f, struct placement_decision
 	} else if (!f->is_known) {
 		ret->state = REGISTRATION_PENDING;
 	} else if (!f->has_passed) {
-		/* What an earlier run has put there stays; whether it may be put there anew is not
-		 * known yet. */
-		ret->state = REGISTRATION_WAITING;
-		ret->act = keep_alive(f);
+		decide_waiting(f, ret);
 	} else if (!f->is_well && f->on_unhealthy == UNHEALTHY_DEREGISTER && f->can_remove) {
 		ret->state = REGISTRATION_UNHEALTHY;
 		if (f->is_there)

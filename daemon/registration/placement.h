@@ -38,10 +38,12 @@ struct placement_facts {
 	bool is_held;    /* by a drain */
 	bool has_passed; /* a check was good since it is asked as it is now; or it is not checked */
 	bool is_well;    /* its checks are good now */
+	bool is_down;    /* its checks are bad now; neither: not known yet */
 	enum unhealthy_policy on_unhealthy;
 	bool may_be_there; /* the disk says that it was put there */
 	bool is_there;     /* as far as is known */
 	bool is_current;   /* the registry was told what it is now, by this run of usherd */
+	bool is_another;   /* this run has told it something else */
 	bool can_renew, can_remove;
 	bool is_due; /* the time to renew, or to look, has come */
 };
@@ -51,7 +53,7 @@ struct placement_decision {
 	enum registration_state state; /* once the act is done; failing is for who does it to say */
 };
 
-void placement_decide(const struct placement_facts *facts, struct placement_decision *ret);
+void placement_decide(const struct placement_facts *f, struct placement_decision *ret);
 
 /* When to renew after a success, as a part of what the plug-in asked for (0: nothing), at random
  * from `random`, so that what began together does not stay together. */

@@ -32,7 +32,7 @@ static const char *const call_words[] = {
 
 /* ---- the object ---- */
 
-int placement_add(struct registration *g, const struct feed_config *feed, const char *name)
+int placement_add(struct registration *g, const char *source, const char *name, const char *port)
 {
 	struct placement **grown =
 			reallocarray(g->places, g->place_count + 1, sizeof(struct placement *));
@@ -45,13 +45,13 @@ int placement_add(struct registration *g, const struct feed_config *feed, const 
 	if (!p)
 		return -ENOMEM;
 	p->registration = g;
-	p->source = strdup(feed->source);
+	p->source = strdup(source);
 	p->name = strdup(name);
-	p->port = feed->port ? strdup(feed->port) : NULL;
-	p->lane = registrations_lane(g->office, feed->source);
+	p->port = port ? strdup(port) : NULL;
+	p->lane = registrations_lane(g->office, source);
 	p->since_usec = clock_boot_usec();
 	p->next_usec = USEC_FOREVER;
-	if (!p->source || !p->name || (feed->port && !p->port) || !p->lane) {
+	if (!p->source || !p->name || (port && !p->port) || !p->lane) {
 		(void) placement_free(p);
 		return -ENOMEM;
 	}
@@ -110,11 +110,13 @@ static void decide(const struct placement *p, const struct source *source, uint6
 					.is_held = g->is_held,
 					.has_passed = g->has_passed,
 					.is_well = g->is_well,
+					.is_down = g->is_down,
 					.on_unhealthy = g->spec ? g->spec->what->on_unhealthy
 								: UNHEALTHY_KEEP,
 					.may_be_there = p->version > 0,
 					.is_there = p->is_there,
 					.is_current = is_told(p, g->payload),
+					.is_another = p->told && !is_told(p, g->payload),
 					.can_renew = !source || source_can(source, SOURCE_RENEW),
 					.can_remove = !source || source_can(source, SOURCE_REMOVE),
 					.is_due = now_usec >= p->renew_usec,

@@ -80,10 +80,7 @@ static int read_place(struct registration *g, const json_t *place, struct usher_
 
 	if (!source || !name)
 		return usher_error_set(reterr, -EBADMSG, "a registry has no source or no name");
-	if (placement_add(g,
-			    &(const struct feed_config){ .source = (char *) (uintptr_t) source,
-					    .port = (char *) (uintptr_t) port },
-			    name) < 0)
+	if (placement_add(g, source, name, port) < 0)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	p = g->places[g->place_count - 1];
 	p->version = 1;

@@ -101,7 +101,7 @@ static int want_place(struct registration *g, const struct feed_config *feed)
 	struct placement *p = find_place(g, feed->source, name);
 
 	if (!p) {
-		if (placement_add(g, feed, name) < 0)
+		if (placement_add(g, feed->source, name, feed->port) < 0)
 			return -ENOMEM;
 		p = g->places[g->place_count - 1];
 	}
@@ -217,7 +217,7 @@ static void lose_address(struct registration *g, const struct usher_error *why, 
 	registration_set_text(&g->trouble, text);
 	g->endpoint = usher_endpoints_unref(g->endpoint);
 	g->payload = usher_endpoints_unref(g->payload);
-	g->has_passed = g->is_well = false;
+	g->has_passed = g->is_well = g->is_down = false;
 }
 
 static void find_endpoint(struct registration *g)
@@ -244,8 +244,7 @@ static void find_endpoint(struct registration *g)
 /* Where the checks say so, and the configuration wants it told, it is shown as not ready. */
 static void find_payload(struct registration *g)
 {
-	bool ready = g->is_well || !g->has_passed ||
-			g->spec->what->on_unhealthy != UNHEALTHY_UNREADY;
+	bool ready = !g->is_down || g->spec->what->on_unhealthy != UNHEALTHY_UNREADY;
 	struct usher_endpoints *set = NULL;
 	struct usher_endpoint endpoint;
 
@@ -260,6 +259,13 @@ static void find_payload(struct registration *g)
 
 /* ---- how it is ---- */
 
+static void set_well(struct registration *g, bool has_passed, bool is_well, bool is_down)
+{
+	g->has_passed = has_passed;
+	g->is_well = is_well;
+	g->is_down = is_down;
+}
+
 static void find_health(struct registration *g)
 {
 	struct health_detail detail;
@@ -267,20 +273,20 @@ static void find_health(struct registration *g)
 	if (g->spec->check && !g->health)
 		set_health(g);
 	if (!g->spec->check) {
-		g->has_passed = g->is_well = true;
+		set_well(g, true, true, false);
 		return;
 	}
 	if (!g->health || !g->endpoint || health_follow(g->health, g->endpoint) < 0) {
-		g->has_passed = g->is_well = false;
+		set_well(g, false, false, false);
 		return;
 	}
 	health_detail(g->health, 0, &detail);
 	if (detail.state == USHER_HEALTH_UP || detail.state == USHER_HEALTH_DEGRADED)
-		g->has_passed = g->is_well = true;
+		set_well(g, true, true, false);
 	else if (detail.checked_usec == 0)
-		g->has_passed = g->is_well = false; /* asked anew, as at another address */
+		set_well(g, false, false, false); /* asked anew, as at another address */
 	else
-		g->is_well = false;
+		set_well(g, g->has_passed, false, detail.state == USHER_HEALTH_DOWN);
 }
 
 /* What it is and how it is, now. ENOMEM: look again. */

@@ -56,36 +56,36 @@ struct proposal {
 struct registration {
 	struct registrations *office;
 	char *service, *id, *key;
-	bool is_configured;
-	bool is_unnamed;  /* its id needs an address, and there is none yet: id is the template */
-	bool is_declared; /* while the configuration is gone through: it is there */
 	char *json, *requested_by;      /* of the API */
 	struct registration_spec *spec; /* NULL: leaving, or trouble says why */
-	bool is_leaving;
-	char *trouble; /* why there is no spec, or no endpoint; NULL */
+	char *trouble;                  /* why there is no spec, or no endpoint; NULL */
 
 	struct usher_endpoints *endpoint; /* one, ready; NULL: no address */
 	struct usher_endpoints *payload;  /* as registries are to have it */
 	struct health *health;
-	bool has_passed, is_well, is_held;
 	char *shown_id;      /* as the directory calls the same address; NULL: as we do */
 	uint64_t shown_usec; /* when that was last looked for */
 
 	struct placement **places;
 	size_t place_count;
 
-	unsigned version; /* of the record; one more for every change of it */
-	unsigned written; /* the disk has it, or could not take it */
-	bool is_on_disk;  /* there is a row, or may be */
-	bool is_writing;
-	unsigned writing;      /* that version */
-	bool writing_proposal; /* with the proposal in it */
+	struct proposal *proposal;
 	uint64_t write_again_usec;
 	unsigned write_failures;
-	struct proposal *proposal;
+	unsigned version; /* of the record; one more for every change of it */
+	unsigned written; /* the disk has it, or could not take it */
+	unsigned writing; /* on its way, while is_writing */
 
 	enum registration_state state;
 	uint64_t since_usec;
+
+	bool is_configured, is_leaving;
+	bool is_unnamed;  /* its id needs an address, and there is none yet: id is the template */
+	bool is_declared; /* while the configuration is gone through: it is there */
+	bool has_passed, is_well, is_down, is_held;
+	bool is_on_disk;       /* there is a row, or may be */
+	bool is_writing;       /* the store has not answered yet */
+	bool writing_proposal; /* with the proposal in it */
 };
 
 struct registrations {
@@ -131,7 +131,7 @@ void registration_set_text(char **field, const char *text);
 
 /* registration-calls.c: one registry. */
 /* Errors: ENOMEM. */
-int placement_add(struct registration *g, const struct feed_config *feed, const char *name);
+int placement_add(struct registration *g, const char *source, const char *name, const char *port);
 struct placement *placement_free(struct placement *p);
 /* Decide and act; the time to look again, or USEC_FOREVER: an event comes. */
 uint64_t placement_reconcile(struct placement *p, uint64_t now_usec);

@@ -269,6 +269,18 @@ def test_the_services_own_check_is_the_default_and_none_waits_for_nothing(start,
     assert not [c for c in registry.calls("add") if "/a " in c]
 
 
+@pytest.mark.parametrize("policy, left", [("unready", "unready"), ("deregister", None)])
+def test_what_is_down_after_a_restart_is_told_so_where_asked(start, registry, instance, policy, left):
+    daemon = start(item(instance.port, health=CHECKED, on_unhealthy=policy))
+    registry.wait_entry(f"{HERE} {instance.port} ready 1")
+    daemon.kill()
+    instance.status = 503
+    daemon.start()
+    registry.wait_entry(left and f"{HERE} {instance.port} {left} 1")
+    instance.status = 200
+    registry.wait_entry(f"{HERE} {instance.port} ready 1")
+
+
 @pytest.mark.parametrize("policy", ["keep", "unready", "deregister"])
 def test_health_that_falls_later_is_told_as_the_configuration_wants(start, registry, instance, policy):
     daemon = start(item(instance.port, health=CHECKED, on_unhealthy=policy))
@@ -388,6 +400,38 @@ def test_another_instance_of_the_source_is_told_anew(start, registry):
     wait_state(daemon, "registered")
 
 
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_kill_while_the_registry_is_told_leaves_nothing_behind(start, registry, arrives):
+    """Whether or not the call got there, the next run knows that it may have."""
+    registry.behave("slow")
+    daemon = start(item())
+    wait_until("it is being told", lambda: registry.calls("add"))
+    daemon.kill()
+    registry.behave_well()
+    if arrives:
+        (registry.folder / "catalog").mkdir()
+        (registry.folder / "catalog" / "a").write_text(f"{HERE} 80 ready 1\n")
+    daemon.configure(configuration(registry))
+    daemon.start()
+    wait_until("it is taken out", lambda: registry.calls("remove"))
+    registry.wait_entry(None)
+    wait_state(daemon, "removed")
+
+
+def test_a_kill_while_it_is_taken_out_takes_it_out(start, registry):
+    daemon = start()
+    put(daemon, {"address": HERE, "port": 80})
+    registry.wait_entry(f"{HERE} 80 ready 1")
+    registry.behave("slow")
+    delete(daemon)
+    wait_until("it is being told", lambda: registry.calls("remove") or shown(daemon)["registries"][0]["waiting_ms"] is not None)
+    daemon.kill()
+    registry.behave_well()
+    daemon.start()
+    registry.wait_entry(None)
+    wait_state(daemon, "removed")
+
+
 # ---- over the API ----
 
 def test_put_is_durable_and_idempotent(start, registry):
@@ -445,16 +489,16 @@ REFUSED = [
     ({"port": 80, "adress": HERE}, 'did you mean "address"?'),
     ({"port": 80, "service": "x"}, 'unknown key "service"'),
     ({"port": 80, "sources": ["hubb"]}, 'did you mean "hub"?'),
-    ({"port": 80, "sources": ["files"]}, "plug-in file of source files cannot register"),
     ({"port": 80, "health": {"http": {"pth": "/"}}}, 'did you mean "path"?'),
     ({"port": 80, "metadata": {"a": []}}, "must be a text"),
+    ({"port": 80, "health": {"exec": {"command": ["/bin/true"]}}}, "programs are run only where the configuration says so"),
     ("[1]", "must be a JSON object"),
     ("port: 80", "no JSON"),
     ('{"port": 80, "port": 81}', "duplicate"),
 ]
 
 
-@pytest.mark.parametrize("body, said", [case for case in REFUSED if "cannot register" not in case[1]])
+@pytest.mark.parametrize("body, said", REFUSED)
 def test_what_is_wrong_is_refused_with_its_place(start, registry, body, said):
     daemon = start()
     answer = daemon.call("PUT", "/v1/registrations/catalog/a", body, admin=True)

@@ -241,6 +241,9 @@ static void a_body_that_is_wrong_is_refused_with_its_place(void **state)
 	assert_body_refused(c, "{}",
 			"body:1:1: \"port\" is missing: The port that the instance serves on.");
 	assert_body_refused(c, "port: 80", "body:1:4: no JSON: '[' or '{' expected near 'port'");
+	assert_body_refused(c,
+			"{\"port\": 1, \"health\": {\"exec\": {\"command\": [\"/bin/true\"]}}}",
+			"body:1:32: health.exec: programs are run only where the configuration says so; ask by http, tcp or grpc, or declare the check there");
 	assert_body_refused(c, "[]", "body: must be a JSON object");
 	assert_body_refused(c, "{\"port\": 1, \"id\": \"b\"}",
 			"body:1:13: unknown key \"id\"; known are port, address, address_from, secure, zone, weight, metadata, sources, health, on_unhealthy and on_stop");

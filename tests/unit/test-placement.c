@@ -60,6 +60,25 @@ static void before_the_first_good_check_nothing_is_added_but_what_is_there_is_ke
 			.is_current = false);
 }
 
+static void before_the_first_good_check_a_bad_one_is_told_where_asked_of_what_is_there(void **state)
+{
+	(void) state;
+	DECIDES(PLACEMENT_REMOVE, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_down = true, .on_unhealthy = UNHEALTHY_DEREGISTER);
+	DECIDES(PLACEMENT_ADD, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_down = true, .is_current = false, .on_unhealthy = UNHEALTHY_UNREADY);
+	DECIDES(PLACEMENT_NOTHING, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_down = true, .is_there = false, .is_current = false,
+			.on_unhealthy = UNHEALTHY_UNREADY);
+}
+
+static void what_was_told_of_another_address_is_not_kept_alive(void **state)
+{
+	(void) state;
+	DECIDES(PLACEMENT_NOTHING, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_current = false, .is_another = true, .is_due = true);
+}
+
 static void a_drain_lets_it_be_renewed_and_nothing_else(void **state)
 {
 	(void) state;
@@ -155,6 +174,9 @@ int main(void)
 				what_is_due_is_renewed_or_added_again_where_nothing_can_be_renewed),
 		cmocka_unit_test(
 				before_the_first_good_check_nothing_is_added_but_what_is_there_is_kept),
+		cmocka_unit_test(
+				before_the_first_good_check_a_bad_one_is_told_where_asked_of_what_is_there),
+		cmocka_unit_test(what_was_told_of_another_address_is_not_kept_alive),
 		cmocka_unit_test(a_drain_lets_it_be_renewed_and_nothing_else),
 		cmocka_unit_test(falling_health_is_told_only_where_asked),
 		cmocka_unit_test(what_nobody_wants_goes_whatever_else_holds),
