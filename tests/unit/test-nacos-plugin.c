@@ -687,22 +687,6 @@ static void test_a_young_token_that_is_denied_is_not_replaced(void **state)
 	tear_down(&b);
 }
 
-static void test_back_off_is_spread_over_all_of_its_window(void **state)
-{
-	uint64_t least = UINT64_MAX, most = 0;
-
-	(void) state;
-	for (uint64_t i = 0; i < 500; i++) {
-		uint64_t usec = access_backoff_usec(20, i * UINT64_C(0x9e3779b97f4a7c15));
-
-		least = usec < least ? usec : least;
-		most = usec > most ? usec : most;
-	}
-	assert_true(most <= 30 * USEC_PER_SEC);
-	assert_true(most - least >= 24 * USEC_PER_SEC);
-	assert_true(access_backoff_usec(1, UINT64_MAX) <= USEC_PER_SEC / 5);
-}
-
 static void test_options_that_contradict_each_other_are_refused(void **state)
 {
 	struct usher_error err = { 0 };
@@ -759,7 +743,6 @@ int main(void)
 		cmocka_unit_test(test_a_login_comes_first_and_its_token_goes_along),
 		cmocka_unit_test(test_a_login_that_is_denied_is_a_denial),
 		cmocka_unit_test(test_a_young_token_that_is_denied_is_not_replaced),
-		cmocka_unit_test(test_back_off_is_spread_over_all_of_its_window),
 		cmocka_unit_test(test_options_that_contradict_each_other_are_refused),
 	};
 

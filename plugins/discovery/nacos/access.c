@@ -5,12 +5,11 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "nacos-own.h"
+#include "own-json.h"
 #include "reply.h"
+#include "retry.h"
 
 #define USEC_PER_SEC       UINT64_C(1000000)
-#define BACKOFF_MIN_USEC   (USEC_PER_SEC / 5)
-#define BACKOFF_MAX_USEC   (30 * USEC_PER_SEC)
 #define LOGIN_TIMEOUT_USEC (10 * USEC_PER_SEC)
 #define PASSWORD_MAX       4096
 /* One that was denied when it was no older is no worse than the next. */
@@ -47,15 +46,6 @@ void access_done(struct access *a)
 	free(a->left);
 	a->left = NULL;
 	a->http = usher_http_free(a->http);
-}
-
-uint64_t access_backoff_usec(unsigned failures, uint64_t random)
-{
-	uint64_t most = BACKOFF_MAX_USEC;
-
-	if (failures > 0 && failures < 8 && BACKOFF_MIN_USEC << (failures - 1) < most)
-		most = BACKOFF_MIN_USEC << (failures - 1);
-	return random % most + 1;
 }
 
 /* ---- the login ---- */
@@ -207,7 +197,7 @@ static int read_login(struct access *a, const struct usher_http_event *event, ui
 }
 
 int access_take_login(struct access *a, const struct usher_http_event *event, uint64_t now_usec,
-		uint64_t random, struct usher_error *reterr)
+		uint64_t *random, struct usher_error *reterr)
 {
 	int r = read_login(a, event, now_usec, reterr);
 
@@ -224,12 +214,13 @@ int access_take_login(struct access *a, const struct usher_http_event *event, ui
 	a->due_usec = now_usec +
 			(a->failures == 1 && event->error == 0
 							? 0
-							: access_backoff_usec(a->failures, random));
+							: retry_delay_usec(random, a->failures));
 	return r;
 }
 
 int access_login_now(struct access *a, uint64_t now_usec, struct usher_error *reterr)
 {
+	uint64_t random = retry_seed();
 	int r = 0;
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -244,7 +235,7 @@ int access_login_now(struct access *a, uint64_t now_usec, struct usher_error *re
 			return r;
 		fill_login(a, &path, &body, &request);
 		(void) usher_http_do(a->http, &request, &event, NULL);
-		r = access_take_login(a, &event, now_usec, 0, &why);
+		r = access_take_login(a, &event, now_usec, &random, &why);
 		if (r == 0)
 			return 0;
 		/* Of the two paths, the one that is known says why. */

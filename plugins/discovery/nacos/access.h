@@ -40,7 +40,7 @@ uint64_t access_next_login_usec(const struct access *a);
 int access_login(struct access *a, struct usher_error *reterr);
 /* What came of it. EACCES: denied. */
 int access_take_login(struct access *a, const struct usher_http_event *event, uint64_t now_usec,
-		uint64_t random, struct usher_error *reterr);
+		uint64_t *random, struct usher_error *reterr);
 /* A login that is waited for. */
 int access_login_now(struct access *a, uint64_t now_usec, struct usher_error *reterr);
 /* A server has denied what the token of that serial should allow: ask again with another one.
@@ -63,6 +63,3 @@ int access_start(struct access *a, struct usher_http_request *request, const str
 		const struct form *body, uint64_t *ret_id);
 int access_do(struct access *a, struct usher_http_request *request, const struct form *path,
 		const struct form *body, struct usher_http_event *ret, struct usher_error *reterr);
-
-/* A full jitter: anything up to 0.2 s doubled with each failure, at most 30 s. */
-uint64_t access_backoff_usec(unsigned failures, uint64_t random);

@@ -7,8 +7,8 @@
 #include <usher/plugin.h>
 
 #include "envelope.h"
-#include "nacos-own.h"
 #include "nacos.h"
+#include "own-json.h"
 
 #define USEC_PER_MSEC UINT64_C(1000)
 #define ID_MAX        (USHER_AUTHORITY_MAX + USHER_TEXT_MAX + 2)
@@ -246,7 +246,7 @@ static int read_instance(const json_t *item, const struct reading *reading, stru
 /* The ids that stand there twice, as the keys of an object. */
 static int find_doubles(const json_t *list, json_t **ret)
 {
-	cleanup(own_unref_json) json_t *seen = json_object(), *doubles = json_object();
+	autojson json_t *seen = json_object(), *doubles = json_object();
 
 	if (!seen || !doubles)
 		return -ENOMEM;
@@ -288,7 +288,7 @@ static int add_instance(const struct reading *reading, const json_t *item, struc
 static int add_all(struct answer *a, const json_t *list, const struct answer_options *options)
 {
 	struct reading reading = { .options = options, .answer = a, .scale = find_scale(list) };
-	cleanup(own_unref_json) json_t *doubles = NULL;
+	autojson json_t *doubles = NULL;
 	autofree struct instance *i = malloc(sizeof(*i));
 	int r;
 
@@ -314,7 +314,7 @@ static bool is_forged(const json_t *around)
 int answer_parse(const char *text, size_t size, const struct answer_options *options,
 		struct answer *ret, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 	cleanup(answer_done) struct answer a = { 0 };
 	const json_t *list, *around;
 	json_int_t cache_msec;
@@ -382,7 +382,7 @@ static int keep_instance(const json_t *item, struct answer_instance *ret)
 int answer_find(const char *text, size_t size, const char *id, struct answer_instance *ret,
 		struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *answer = NULL, *doubles = NULL;
+	autojson json_t *answer = NULL, *doubles = NULL;
 	const json_t *list, *around;
 	int r = envelope_load(text, size, &answer, reterr);
 
@@ -411,7 +411,7 @@ int answer_parse_instance(const char *text, size_t size, struct answer_instance 
 		struct usher_error *reterr)
 {
 	struct instance i = { .endpoint = USHER_ENDPOINT_INIT };
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 	const json_t *data;
 	int r = envelope_load(text, size, &answer, reterr);
 

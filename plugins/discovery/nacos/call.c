@@ -2,26 +2,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
-#include "nacos-own.h"
+#include "own-json.h"
 #include "reply.h"
+#include "retry.h"
 
 #define USEC_PER_SEC      UINT64_C(1000000)
 #define CALL_TIMEOUT_USEC (8 * USEC_PER_SEC)
 #define TRIES_MAX         3
 
-static uint64_t clock_usec(void)
-{
-	struct timespec t = { 0 };
-
-	(void) clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t) t.tv_sec * USEC_PER_SEC + (uint64_t) t.tv_nsec / 1000;
-}
-
 static int open_access(struct nacos *n, struct usher_error *reterr)
 {
-	uint64_t now = clock_usec();
+	uint64_t now = retry_now_usec();
 	int r;
 
 	if (!n->access) {
@@ -69,7 +61,7 @@ static bool goes_on(struct nacos *n, const struct call *call, const struct usher
 
 	if (event->error != 0 || event->status >= 500) {
 		if (event->error == 0)
-			access_leave(a, event->server, clock_usec());
+			access_leave(a, event->server, retry_now_usec());
 		return n->http.servers[1];
 	}
 	if (access_is_no_path(event)) {
@@ -78,7 +70,7 @@ static bool goes_on(struct nacos *n, const struct call *call, const struct usher
 		return first && (call->either || access_lacks_api(a, api));
 	}
 	return (event->status == 401 || event->status == 403) &&
-			access_was_denied(a, serial, clock_usec());
+			access_was_denied(a, serial, retry_now_usec());
 }
 
 int call_ask(struct nacos *n, const struct call *call, struct usher_http_event *ret,

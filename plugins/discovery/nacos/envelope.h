@@ -2,7 +2,7 @@
 
 /* JSON as servers of Nacos write it: bare, or in an envelope of code, message and data. */
 
-#include "nacos-own.h"
+#include "own-json.h"
 
 /* Errors: EBADMSG (no JSON), ENOMEM. */
 int envelope_load(const char *text, size_t size, json_t **ret, struct usher_error *reterr);

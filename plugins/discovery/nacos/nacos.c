@@ -10,12 +10,10 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "access.h"
-#include "nacos-own.h"
 #include "names.h"
+#include "retry.h"
 #include "watch.h"
 
 #define USEC_PER_MSEC   UINT64_C(1000)
@@ -33,24 +31,6 @@ struct watches {
 	struct push push;
 	uint64_t random;
 };
-
-static uint64_t clock_usec(void)
-{
-	struct timespec t = { 0 };
-
-	(void) clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t) t.tv_sec * USEC_PER_SEC + (uint64_t) t.tv_nsec / 1000;
-}
-
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t draw(struct watches *all)
-{
-	uint64_t z = all->random += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
 
 /* ---- what is wanted ---- */
 
@@ -125,7 +105,7 @@ static void ask(struct watches *all, struct watch *w, uint64_t now)
 	if (r < 0) {
 		(void) usher_error_set(&why, r, "%s cannot be asked for: %s", w->name,
 				usher_error_text(NULL, r));
-		watch_fail(w, all->source, r, &why, now, draw(all));
+		watch_fail(w, all->source, r, &why, now, &all->random);
 		return;
 	}
 	all->asking++;
@@ -146,14 +126,14 @@ static void log_in(struct watches *all, uint64_t now)
 
 	if (r == 0)
 		return;
-	a->due_usec = now + access_backoff_usec(++a->failures, draw(all));
+	a->due_usec = now + retry_delay_usec(&all->random, ++a->failures);
 	usher_source_fail(all->source, NULL, r, &why);
 }
 
 /* Ask what is due; returns when the next one is, or 0. */
 static uint64_t ask_all(struct watches *all)
 {
-	uint64_t now = clock_usec(), next = 0;
+	uint64_t now = retry_now_usec(), next = 0;
 	struct access *a = &all->access;
 
 	if (access_wants_login(a, now))
@@ -186,8 +166,8 @@ static void take_login(struct watches *all, const struct usher_http_event *event
 {
 	struct access *a = &all->access;
 	struct usher_error why = { 0 };
-	uint64_t now = clock_usec();
-	int r = access_take_login(a, event, now, draw(all), &why);
+	uint64_t now = retry_now_usec();
+	int r = access_take_login(a, event, now, &all->random, &why);
 
 	/* While the token of before is good, nobody needs to know; nor of a first path that the
 	 * server does not have. */
@@ -206,16 +186,17 @@ static void take_events(struct watches *all)
 		}
 		all->asking--;
 		if (event.tag == &all->names)
-			names_take(&all->names, all->source, &event, clock_usec(), draw(all));
+			names_take(&all->names, all->source, &event, retry_now_usec(),
+					&all->random);
 		else
-			watch_take(event.tag, &all->access, all->source, &event, clock_usec(),
-					draw(all));
+			watch_take(event.tag, &all->access, all->source, &event, retry_now_usec(),
+					&all->random);
 	}
 }
 
 static void take_pushes(struct watches *all)
 {
-	uint64_t now = clock_usec();
+	uint64_t now = retry_now_usec();
 	char *name;
 
 	for (unsigned i = 0; i < PACKETS_AT_ONCE && push_take(&all->push, now, &name) > 0; i++) {
@@ -262,7 +243,7 @@ static int watch_all(struct watches *all)
 		if (r < 0)
 			return r;
 		next = ask_all(all);
-		now = clock_usec();
+		now = retry_now_usec();
 		wait.fd = all->push.fd;
 		wait.events = all->push.fd >= 0 ? POLLIN : 0;
 		wait.timeout_usec = next == 0 ? 0 : next > now ? next - now : 1;
@@ -277,7 +258,7 @@ static int watch_all(struct watches *all)
 
 static int nacos_run(void *instance, struct usher_source *source)
 {
-	struct watches all = { .source = source };
+	struct watches all = { .source = source, .random = retry_seed() };
 	struct usher_error why = { 0 };
 	int r = access_init(&all.access, instance, source, &why);
 
@@ -285,8 +266,6 @@ static int nacos_run(void *instance, struct usher_source *source)
 		usher_source_fail(source, NULL, r, &why);
 		return r;
 	}
-	if (getrandom(&all.random, sizeof(all.random), GRND_NONBLOCK) < 0)
-		all.random = clock_usec();
 	open_push(&all);
 	r = watch_all(&all);
 	watches_done(&all);

@@ -1,7 +1,8 @@
 #include "names.h"
 
-#include "nacos-own.h"
+#include "own-json.h"
 #include "reply.h"
+#include "retry.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
 #define NAMES_USEC   (30 * USEC_PER_SEC)
@@ -67,7 +68,7 @@ static int take_page(struct names *names, const struct usher_http_event *event)
 }
 
 void names_take(struct names *names, struct usher_source *source,
-		const struct usher_http_event *event, uint64_t now_usec, uint64_t random)
+		const struct usher_http_event *event, uint64_t now_usec, uint64_t *random)
 {
 	int r = take_page(names, event);
 
@@ -76,9 +77,9 @@ void names_take(struct names *names, struct usher_source *source,
 		names->due_usec = now_usec;
 		return;
 	}
-	names->due_usec = now_usec + NAMES_USEC / 2 + random % NAMES_USEC;
+	names->due_usec = now_usec + NAMES_USEC / 2 + retry_random(random) % NAMES_USEC;
 	if (r < 0)
-		names->due_usec = now_usec + access_backoff_usec(++names->failures, random);
+		names->due_usec = now_usec + retry_delay_usec(random, ++names->failures);
 	if (r > 0) {
 		names->failures = 0;
 		usher_source_known(source, (const char *const *) names->items, names->count);

@@ -16,5 +16,5 @@ struct names {
 /* 1: a request is under way, with the tag `names`; 0: not. */
 size_t names_ask(struct names *names, struct access *a, uint64_t now_usec);
 void names_take(struct names *names, struct usher_source *source,
-		const struct usher_http_event *event, uint64_t now_usec, uint64_t random);
+		const struct usher_http_event *event, uint64_t now_usec, uint64_t *random);
 void names_done(struct names *names);

@@ -12,7 +12,7 @@
 #include <zlib.h>
 
 #include "envelope.h"
-#include "nacos-own.h"
+#include "own-json.h"
 
 #define BUDGET_EACH_USEC  UINT64_C(10000)
 #define BUDGET_BURST_USEC (1000 * BUDGET_EACH_USEC)
@@ -179,7 +179,7 @@ static int unpack(const char *data, size_t size, char **ret, size_t *ret_size)
 
 static int read_packet(const char *text, size_t size, char **ret_service, char ret_acknowledged[32])
 {
-	cleanup(own_unref_json) json_t *packet = NULL, *list = NULL;
+	autojson json_t *packet = NULL, *list = NULL;
 	const char *type, *data, *name;
 	int r = envelope_load(text, size, &packet, NULL);
 

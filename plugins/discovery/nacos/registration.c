@@ -15,8 +15,8 @@
 
 #include "answer.h"
 #include "call.h"
-#include "nacos-own.h"
 #include "nacos.h"
+#include "own-json.h"
 #include "reply.h"
 
 #define WEIGHT_MAX 10000 /* that Nacos takes */
@@ -269,7 +269,7 @@ static int set_text(json_t *object, const char *name, const char *value)
 
 static char *write_metadata(const struct usher_endpoint *e)
 {
-	cleanup(own_unref_json) json_t *meta = json_object();
+	autojson json_t *meta = json_object();
 	char authority[USHER_AUTHORITY_MAX];
 	int r = meta ? 0 : -1;
 

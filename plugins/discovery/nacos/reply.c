@@ -5,7 +5,7 @@
 #include <usher/plugin.h>
 
 #include "envelope.h"
-#include "nacos-own.h"
+#include "own-json.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
 #define TOKEN_MAX    8192
@@ -49,7 +49,7 @@ static int copy_names(const json_t *list, char ***ret_names, size_t *ret_count)
 int reply_parse_names(const char *text, size_t size, char ***ret_names, size_t *ret_count,
 		size_t *ret_total, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 	const json_t *data, *list;
 	json_int_t total;
 	int r = envelope_load(text, size, &answer, reterr);
@@ -82,7 +82,7 @@ static bool is_token(const char *text)
 int reply_parse_login(const char *text, size_t size, char **ret_token, uint64_t *ret_ttl_usec,
 		struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 	const json_t *data;
 	const char *token;
 	json_int_t ttl;
@@ -105,7 +105,7 @@ int reply_parse_login(const char *text, size_t size, char **ret_token, uint64_t 
 
 bool reply_is_envelope(const char *text, size_t size)
 {
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 
 	return envelope_load(text, size, &answer, NULL) == 0 &&
 			json_is_integer(json_object_get(answer, "code"));
@@ -113,7 +113,7 @@ bool reply_is_envelope(const char *text, size_t size)
 
 int reply_check(const char *text, size_t size, struct usher_error *reterr)
 {
-	cleanup(own_unref_json) json_t *answer = NULL;
+	autojson json_t *answer = NULL;
 	json_int_t code;
 	int r;
 

@@ -4,7 +4,8 @@
 #include <limits.h>
 
 #include "answer.h"
-#include "nacos-own.h"
+#include "own-json.h"
+#include "retry.h"
 
 #define USEC_PER_SEC      UINT64_C(1000000)
 #define TIMEOUT_USEC      (30 * USEC_PER_SEC)
@@ -188,18 +189,18 @@ static uint64_t doubted_until(struct watch *w, const struct nacos *n,
 /* ---- what comes of it ---- */
 
 void watch_fail(struct watch *w, struct usher_source *source, int code,
-		const struct usher_error *why, uint64_t now_usec, uint64_t random)
+		const struct usher_error *why, uint64_t now_usec, uint64_t *random)
 {
 	usher_source_fail(source, w->service, code, why);
 	if (w->failures < UINT_MAX)
 		w->failures++;
-	w->due_usec = now_usec + access_backoff_usec(w->failures, random);
+	w->due_usec = now_usec + retry_delay_usec(random, w->failures);
 }
 
 /* Four fifths to the whole of the interval, so that a thousand daemons do not ask at once. */
-static uint64_t spread(uint64_t interval_usec, uint64_t random)
+static uint64_t spread(uint64_t interval_usec, uint64_t *random)
 {
-	return interval_usec - random % (interval_usec / 5);
+	return interval_usec - retry_random(random) % (interval_usec / 5);
 }
 
 static uint64_t interval_usec(const struct nacos *n, const struct answer *a)
@@ -294,7 +295,7 @@ static int take_doubted(struct watch *w, struct access *a, struct usher_source *
 }
 
 static int take_answer(struct watch *w, struct access *a, struct usher_source *source,
-		const struct usher_http_event *event, uint64_t now, uint64_t random,
+		const struct usher_http_event *event, uint64_t now, uint64_t *random,
 		struct usher_error *reterr)
 {
 	cleanup(answer_done) struct answer answer = { 0 };
@@ -364,7 +365,7 @@ static int take_status(struct watch *w, struct access *a, const struct usher_htt
 }
 
 void watch_take(struct watch *w, struct access *a, struct usher_source *source,
-		const struct usher_http_event *event, uint64_t now_usec, uint64_t random)
+		const struct usher_http_event *event, uint64_t now_usec, uint64_t *random)
 {
 	struct usher_error why = { 0 };
 	int r;

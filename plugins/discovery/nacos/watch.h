@@ -42,7 +42,7 @@ void watch_hint(struct watch *w, uint64_t now_usec);
 bool watch_is_named(const struct watch *w, const struct nacos *n, const char *name);
 /* What came back: tell the source. random: for back-off and spread. */
 void watch_take(struct watch *w, struct access *a, struct usher_source *source,
-		const struct usher_http_event *event, uint64_t now_usec, uint64_t random);
+		const struct usher_http_event *event, uint64_t now_usec, uint64_t *random);
 /* It could not be asked, or the answer is of no use: told to the source, and tried again. */
 void watch_fail(struct watch *w, struct usher_source *source, int code,
-		const struct usher_error *why, uint64_t now_usec, uint64_t random);
+		const struct usher_error *why, uint64_t now_usec, uint64_t *random);
