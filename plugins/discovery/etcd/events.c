@@ -197,7 +197,8 @@ static void take_range(struct follower *f, struct task *task, const struct usher
 		return;
 	}
 	if (etcd_follower_note(f, &header, floor)) {
-		end_other_tasks(f, NULL);
+		while (f->tasks)
+			etcd_task_end(f, f->tasks);
 		if (s->coming_revision > 0)
 			return; /* half of it is of the other history */
 	}

@@ -149,7 +149,7 @@ static int refused(const struct usher_http_event *event, int code, const char *t
 	char clean[200];
 	size_t length = 0;
 
-	for (; text[length] != '\0' && length < sizeof(clean) - 1; length++)
+	for (; length < sizeof(clean) - 1 && text[length] != '\0'; length++)
 		clean[length] = (unsigned char) text[length] < ' ' || text[length] == 0x7f
 				? '?'
 				: text[length];
