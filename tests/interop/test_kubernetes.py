@@ -183,7 +183,7 @@ def test_a_wiped_store_loses_nothing_for_the_time_of_the_guard(usherd, api, spac
     for i in range(30):
         api.call("PATCH", f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices/catalog-1",
                  {"metadata": {"labels": {"round": f"r{i}"}}}, "application/merge-patch+json")
-    daemon = start(usherd, api, space)
+    daemon = start(usherd, api, space, removal_guard={"hold": "2m"})
     daemon.wait_listed(["a", "b"])
     with report.nothing_lost(daemon, "ab", "wiped"):
         api.kill()
