@@ -1,5 +1,7 @@
 """The real usherd against an agent of Consul that is played, in good order and in bad."""
 
+import pathlib
+
 import pytest
 from scripted_consul import Consul
 from scripted_registry import Cut, Fault, Flood, Raw, Redirect, Reply, Reset, Silence, Slow
@@ -269,3 +271,27 @@ def test_the_names_of_services_are_known(usherd, agent):
     agent.put("search", "s")
     daemon = start(usherd, agent)
     wait_until("it knows three", lambda: daemon.get("/v1/sources")["sources"][0]["known"] == 3)
+
+
+def test_reloads_leave_no_connections_and_descriptors_behind(usherd, agent):
+    names = [f"s{i}" for i in range(40)]
+    for name in names:
+        agent.put(name, "a")
+
+    def config(services):
+        return {"sources": [{"name": "consul", "plugin": "consul", "options": {"servers": [agent.url], "wait": "30s"}}],
+                "services": {name: {} for name in services}}
+
+    daemon = usherd(config(names)).start()
+    for name in names:
+        daemon.wait_listed(["a"], name)
+    fds = pathlib.Path(f"/proc/{daemon.process.pid}/fd")
+    before = len(list(fds.iterdir()))
+    for i in range(25):
+        for services in (names[:1], names):
+            daemon.configure(config(services))
+            daemon.reload()
+    for name in names:
+        daemon.wait_listed(["a"], name)
+    # A connection or two may be kept for another time.
+    wait_until("there are no more than before", lambda: len(list(fds.iterdir())) <= before + 5)
