@@ -25,25 +25,21 @@ static void apply_override(struct snapshot_entry *entry, const struct override *
 	entry->ramped = scaled_weight(entry->weight, o->weight_share);
 }
 
-static void apply_overrides(const struct context *c, struct snapshot_entry *entries)
+static void apply_overrides(struct computing *k)
 {
-	for (size_t i = 0; i < c->override_count; i++) {
-		const struct override *o = &c->overrides[i].override;
+	const struct usher_endpoints *all = k->in.merged->endpoints;
+
+	for (size_t i = 0; i < k->in.override_count; i++) {
+		const struct override *o = &k->in.overrides[i].override;
 		struct usher_endpoint e = USHER_ENDPOINT_INIT;
-		ssize_t k = usher_endpoints_find(c->merged.endpoints, o->id);
+		ssize_t at = usher_endpoints_find(all, o->id);
 
-		if (k < 0)
+		if (at < 0)
 			continue;
-		usher_endpoints_get(c->merged.endpoints, (size_t) k, &e);
+		usher_endpoints_get(all, (size_t) at, &e);
 		if (override_binds(o, e.uid))
-			apply_override(&entries[k], o);
+			apply_override(&k->entries[at], o);
 	}
-}
-
-/* enum usher_health of each endpoint that is merged; NULL: not known. */
-static const uint8_t *health_of_merged(const struct context *c)
-{
-	return c->health_set == c->merged.endpoints ? c->health_states : NULL;
 }
 
 /* ready: the endpoint's own condition. */
@@ -71,15 +67,15 @@ static uint32_t origin_of(const struct computing *k, struct endpoints_walk *walk
 	struct usher_endpoint before = USHER_ENDPOINT_INIT;
 	ssize_t index;
 
-	if (!k->previous)
+	if (!k->in.previous)
 		return TALLY_NEW;
-	if (k->previous->all == k->context->merged.endpoints)
+	if (k->in.previous->all == k->in.merged->endpoints)
 		return (uint32_t) i;
 	index = endpoints_walk_to(walk, e->id);
 	if (index < 0)
 		return TALLY_NEW;
 	if (e->uid) {
-		usher_endpoints_get(k->previous->all, (size_t) index, &before);
+		usher_endpoints_get(k->in.previous->all, (size_t) index, &before);
 		if (before.uid && strcmp(before.uid, e->uid) != 0)
 			return TALLY_NEW;
 	}
@@ -88,7 +84,7 @@ static uint32_t origin_of(const struct computing *k, struct endpoints_walk *walk
 
 static void fill_entry(struct computing *k, struct endpoints_walk *walk, size_t i)
 {
-	const struct merged *m = &k->context->merged;
+	const struct merged *m = k->in.merged;
 	struct usher_endpoint e = USHER_ENDPOINT_INIT;
 
 	usher_endpoints_get(m->endpoints, i, &e);
@@ -105,21 +101,22 @@ static void fill_entry(struct computing *k, struct endpoints_walk *walk, size_t 
 
 static void fill_entries(struct computing *k)
 {
-	struct endpoints_walk walk = { .set = k->previous ? k->previous->all : NULL };
-	const uint8_t *health = health_of_merged(k->context);
+	struct endpoints_walk walk = { .set = k->in.previous ? k->in.previous->all : NULL };
+	const uint8_t *health = k->in.health;
 
 	for (size_t i = 0; i < k->count; i++)
 		fill_entry(k, &walk, i);
-	apply_overrides(k->context, k->entries);
+	apply_overrides(k);
 	for (size_t i = 0; i < k->count; i++) {
 		struct snapshot_entry *entry = &k->entries[i];
 		const struct snapshot_entry *before = k->origins[i] == TALLY_NEW
 				? NULL
-				: &k->previous->entries[k->origins[i]];
+				: &k->in.previous->entries[k->origins[i]];
 
 		entry->health = health ? health[i] : USHER_HEALTH_UNKNOWN;
 		entry->usable = may_be_used(entry, entry->usable);
-		entry->since_usec = used_since(k->previous, before, entry->usable, k->now_usec);
+		entry->since_usec =
+				used_since(k->in.previous, before, entry->usable, k->in.now_usec);
 	}
 }
 
@@ -158,8 +155,8 @@ static void mark_dropped(struct computing *k, size_t stage, size_t rule, size_t 
 
 static void note_filtered(struct computing *k, size_t stage)
 {
-	k->why_none = context_stage_result(k->chain, stage, k->work.fault);
-	k->why_none_stage = chain_stage_name(k->chain, stage);
+	k->why_none = context_stage_result(k->in.chain, stage, k->work.fault);
+	k->why_none_stage = chain_stage_name(k->in.chain, stage);
 }
 
 static void reset_weights(struct computing *k)
@@ -170,11 +167,11 @@ static void reset_weights(struct computing *k)
 
 static void choose(struct computing *k)
 {
-	const struct chain *chain = k->chain;
+	const struct chain *chain = k->in.chain;
 
 	k->work.count = collect(k, false);
 	if (k->count == 0) {
-		k->why_none = context_emptiness(k->context);
+		k->why_none = k->in.emptiness;
 	} else if (k->work.count == 0) {
 		k->why_none = PICK_FILTERED;
 		k->why_none_stage = "drain";
@@ -207,7 +204,7 @@ static void list_draining(struct computing *k)
 	reset_weights(k);
 	work.counts = NULL;
 	work.count = k->work.count = collect(k, true);
-	(void) chain_run(k->chain, 0, k->chain->shared_count, &work, NULL, NULL);
+	(void) chain_run(k->in.chain, 0, k->in.chain->shared_count, &work, NULL, NULL);
 	for (size_t i = 0; i < work.count; i++) {
 		struct snapshot_entry *entry = &k->entries[work.candidates[i]];
 
@@ -231,7 +228,7 @@ static int computing_allocate(struct computing *k)
 
 	k->entries = calloc(count ? count : 1, sizeof(*k->entries));
 	k->weights = calloc(5 * count + 1, sizeof(*k->weights));
-	k->counts = calloc(k->chain->stage_count + 1, sizeof(*k->counts));
+	k->counts = calloc(k->in.chain->stage_count + 1, sizeof(*k->counts));
 	if (!k->entries || !k->weights || !k->counts)
 		return -ENOMEM;
 	k->before = k->weights + count;
@@ -241,7 +238,7 @@ static int computing_allocate(struct computing *k)
 		.scratch = k->weights + 4 * count,
 		.weights = k->weights,
 		.counts = k->counts };
-	r = tally_init(&k->tally, count, chain_selector(k->chain)->slot_size, k->now_usec);
+	r = tally_init(&k->tally, count, chain_selector(k->in.chain)->slot_size, k->in.now_usec);
 	return r;
 }
 
@@ -249,7 +246,6 @@ static int computing_allocate(struct computing *k)
 static int computing_view(struct computing *k)
 {
 	size_t count = k->count;
-	const struct context *c = k->context;
 	uint8_t *bytes;
 
 	k->since_usec = calloc(count ? count : 1, sizeof(*k->since_usec) + 3);
@@ -263,43 +259,136 @@ static int computing_view(struct computing *k)
 		bytes[2 * count + i] = k->entries[i].source;
 	}
 	k->view = (struct usher_view){ .size = sizeof(k->view),
-		.endpoints = c->merged.endpoints,
+		.endpoints = k->in.merged->endpoints,
 		.weights = k->weights,
-		.zone = directory_zone(c->directory),
-		.service = c->service,
-		.node = directory_node(c->directory),
-		.health = health_of_merged(c) ? bytes : NULL,
+		.zone = k->in.zone,
+		.service = k->in.service,
+		.node = k->in.node,
+		.health = k->in.health ? bytes : NULL,
 		.admin_states = bytes + count,
 		.ranks = bytes + 2 * count,
 		.since_usec = k->since_usec,
 		.active = k->tally.active,
 		.slots = k->tally.slots,
-		.panic_threshold = context_panic_threshold(c->config),
-		.now_usec = k->now_usec };
+		.panic_threshold = k->in.panic_threshold,
+		.now_usec = k->in.now_usec };
 	return 0;
 }
 
-int computing_init(struct computing *k, const struct context *c, uint64_t now_usec)
+/* ---- what picks need ---- */
+
+/* The view that picks have of the snapshot. */
+static struct usher_view view_of_snapshot(const struct computing *k)
+{
+	const struct snapshot *s = k->snapshot;
+	struct usher_view view = k->view;
+
+	view.weights = s->weights;
+	view.health = s->has_health ? s->health : NULL;
+	view.admin_states = s->admin_states;
+	view.ranks = s->ranks;
+	view.since_usec = s->since_usec;
+	return view;
+}
+
+/* For the selector, and for the stages that look at the request. */
+static int prepare(struct computing *k)
+{
+	const struct usher_selector *selector = chain_selector(k->in.chain);
+	struct usher_view view = view_of_snapshot(k);
+	int r;
+
+	r = chain_mark(k->in.chain, &view, &k->marks);
+	if (r < 0 || !selector->prepare || k->snapshot->chosen_count == 0)
+		return r;
+	return selector->prepare(k->in.chain->selector->data, &view, k->snapshot->chosen,
+			k->snapshot->chosen_count, &k->prepared);
+}
+
+/* ---- what is to be said ---- */
+
+static void note(size_t *count, uint32_t *at, size_t i)
+{
+	if (*count < COMPUTING_NOTES_MAX)
+		at[*count] = (uint32_t) i;
+	++*count;
+}
+
+static void note_endpoints(struct computing *k)
+{
+	const struct usher_endpoints *all = k->snapshot->all;
+	const struct snapshot *previous = k->in.previous;
+	struct endpoints_walk walk = { .set = previous ? previous->all : NULL };
+
+	if (previous && previous->all == all)
+		return;
+	for (size_t i = 0; i < k->count; i++) {
+		struct usher_endpoint e = USHER_ENDPOINT_INIT, before = USHER_ENDPOINT_INIT;
+		ssize_t at;
+
+		usher_endpoints_get(all, i, &e);
+		if (!e.weight_invalid && !e.uid)
+			continue;
+		at = previous ? endpoints_walk_to(&walk, e.id) : -ENOENT;
+		if (at >= 0)
+			usher_endpoints_get(previous->all, (size_t) at, &before);
+		if (e.weight_invalid && (at < 0 || !before.weight_invalid))
+			note(&k->notes.invalid, k->notes.invalid_at, i);
+		if (at >= 0 && e.uid && before.uid && strcmp(e.uid, before.uid) != 0)
+			note(&k->notes.incarnations, k->notes.incarnation_at, i);
+	}
+}
+
+/* ---- all of it ---- */
+
+/* enum usher_health of each endpoint that is merged; NULL: not known. */
+static const uint8_t *health_of(const struct context *c, const struct merged *merged)
+{
+	return c->health_set == merged->endpoints ? c->health_states : NULL;
+}
+
+void computing_gather(const struct context *c, const struct merged *merged, uint64_t now_usec,
+		struct computing_input *ret)
+{
+	struct chain *chain = context_wanted_chain(c);
+
+	*ret = (struct computing_input){ .service = c->service,
+		.zone = directory_zone(c->directory),
+		.node = directory_node(c->directory),
+		.chain = chain,
+		.same_chain = chain == c->chain,
+		.previous = c->snapshot,
+		.merged = merged,
+		.health = health_of(c, merged),
+		.overrides = c->overrides,
+		.override_count = c->override_count,
+		.tally = &c->tally,
+		.emptiness = context_emptiness(c),
+		.panic_threshold = context_panic_threshold(c->config),
+		.now_usec = now_usec };
+}
+
+static int computing_begin(struct computing *k, const struct computing_input *input)
 {
 	int r;
 
-	*k = (struct computing){ .context = c,
-		.chain = context_wanted_chain(c),
-		.previous = c->snapshot,
-		.now_usec = now_usec,
-		.count = usher_endpoints_count(c->merged.endpoints) };
+	*k = (struct computing){ .in = *input,
+		.count = usher_endpoints_count(input->merged->endpoints) };
 	r = computing_allocate(k);
 	if (r < 0)
 		return r;
 	fill_entries(k);
 	reset_weights(k);
-	if (k->previous)
-		tally_carry(&k->tally, &c->tally, k->origins, c->chain == k->chain);
+	if (k->in.previous)
+		tally_carry(&k->tally, k->in.tally, k->origins, k->in.same_chain);
 	return computing_view(k);
 }
 
 void computing_done(struct computing *k)
 {
+	if (k->prepared)
+		chain_selector(k->in.chain)->release(k->prepared);
+	(void) snapshot_unref(k->snapshot);
 	free(k->entries);
 	free(k->weights);
 	free(k->counts);
@@ -308,19 +397,22 @@ void computing_done(struct computing *k)
 	tally_done(&k->tally);
 }
 
-int computing_run(struct computing *k, struct snapshot **ret)
+int computing_run(struct computing *k, const struct computing_input *input)
 {
-	struct snapshot *s;
+	int r = computing_begin(k, input);
 
+	if (r < 0)
+		return r;
 	choose(k);
 	if (any_drains(k))
 		list_draining(k);
-	s = snapshot_new(k->context->merged.endpoints, k->entries);
-	if (!s)
+	k->snapshot = snapshot_new(k->in.merged->endpoints, k->entries);
+	if (!k->snapshot)
 		return -ENOMEM;
-	s->computed_usec = k->now_usec;
-	s->panic = k->work.panic;
-	s->has_health = health_of_merged(k->context);
-	*ret = s;
-	return 0;
+	k->snapshot->computed_usec = k->in.now_usec;
+	k->snapshot->panic = k->work.panic;
+	k->snapshot->has_health = k->in.health;
+	k->differs = !k->in.previous || !snapshot_equal(k->in.previous, k->snapshot);
+	note_endpoints(k);
+	return prepare(k);
 }

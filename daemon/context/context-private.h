@@ -113,6 +113,10 @@ void feed_restore(struct feed_state *f, struct observation *observation, uint64_
 void feed_touch(struct context *c, struct feed_state *f, uint64_t now_usec);
 
 /* ---- publication.c ---- */
+struct computing;
+/* Put in force what was computed from the context as it is. Errors: ENOMEM. > 0: there is a new
+ * revision. */
+int context_publish(struct context *c, struct computing *k);
 /* Compute the result again, and publish it when it differs. Errors: ENOMEM, E2BIG; then the last
  * result stays in force. > 0: there is a new revision. */
 int context_recompute(struct context *c);

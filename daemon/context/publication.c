@@ -8,12 +8,8 @@
 #include "clock.h"
 #include "computing.h"
 #include "directory-private.h"
-#include "endpoints-walk.h"
 #include "log.h"
 #include "ownership.h"
-
-/* Lines about single endpoints that one publication writes at most. */
-#define LINES_MAX 10
 
 /* ---- merge ---- */
 
@@ -124,29 +120,6 @@ static bool may_publish(const struct context *c, uint64_t now_usec)
 	return is_whole(c) || now_usec >= context_patient_until(c);
 }
 
-/* ---- the selector ---- */
-
-static int prepare(const struct computing *k, const struct snapshot *s, void **ret)
-{
-	const struct usher_selector *selector = chain_selector(k->chain);
-	struct usher_view view;
-
-	*ret = NULL;
-	if (!selector->prepare || s->chosen_count == 0)
-		return 0;
-	context_view(k->context, s, &k->tally, k->now_usec, &view);
-	return selector->prepare(k->chain->selector->data, &view, s->chosen, s->chosen_count, ret);
-}
-
-/* The same for the stages that look at the request. */
-static int mark(struct computing *k, const struct snapshot *s)
-{
-	struct usher_view view;
-
-	context_view(k->context, s, &k->tally, k->now_usec, &view);
-	return chain_mark(k->chain, &view, &k->marks);
-}
-
 /* ---- what is said ---- */
 
 static void note_invalid_weight(const struct context *c, const struct snapshot *s, size_t i)
@@ -175,35 +148,26 @@ static void note_incarnation(
 					: "");
 }
 
-/* Faults and changes of single endpoints, each once, when it begins. */
-static void note_endpoints(
-		const struct context *c, const struct snapshot *s, const struct snapshot *previous)
+static void say_notes(const struct context *c, const struct computing *k)
 {
-	struct endpoints_walk walk = { .set = previous ? previous->all : NULL };
-	unsigned invalid = 0, incarnations = 0;
+	const struct computing_notes *notes = &k->notes;
+	const struct snapshot *s = k->snapshot, *previous = k->in.previous;
 
-	if (previous && previous->all == s->all)
-		return;
-	for (size_t i = 0; i < s->count; i++) {
-		struct usher_endpoint e = USHER_ENDPOINT_INIT, before = USHER_ENDPOINT_INIT;
-		ssize_t k;
-
-		usher_endpoints_get(s->all, i, &e);
-		if (!e.weight_invalid && !e.uid)
-			continue;
-		k = previous ? endpoints_walk_to(&walk, e.id) : -ENOENT;
-		if (k >= 0)
-			usher_endpoints_get(previous->all, (size_t) k, &before);
-		if (e.weight_invalid && (k < 0 || !before.weight_invalid) && invalid++ < LINES_MAX)
-			note_invalid_weight(c, s, i);
-		if (k >= 0 && e.uid && before.uid && strcmp(e.uid, before.uid) != 0 &&
-				incarnations++ < LINES_MAX)
-			note_incarnation(c, &e, before.uid);
-	}
-	if (invalid > LINES_MAX)
+	for (size_t i = 0; i < notes->invalid && i < COMPUTING_NOTES_MAX; i++)
+		note_invalid_weight(c, s, notes->invalid_at[i]);
+	if (notes->invalid > COMPUTING_NOTES_MAX)
 		log_warning(FIELDS(.value[LOG_SERVICE] = c->service),
-				"So are the weights of %u more endpoints of %s",
-				invalid - LINES_MAX, c->service);
+				"So are the weights of %zu more endpoints of %s",
+				notes->invalid - COMPUTING_NOTES_MAX, c->service);
+	for (size_t i = 0; i < notes->incarnations && i < COMPUTING_NOTES_MAX; i++) {
+		struct usher_endpoint e = USHER_ENDPOINT_INIT, before = USHER_ENDPOINT_INIT;
+		ssize_t at;
+
+		usher_endpoints_get(s->all, notes->incarnation_at[i], &e);
+		at = usher_endpoints_find(previous->all, e.id);
+		usher_endpoints_get(previous->all, (size_t) at, &before);
+		note_incarnation(c, &e, before.uid);
+	}
 }
 
 /* ---- the chain ---- */
@@ -234,14 +198,14 @@ double context_panic_threshold(const struct service_config *config)
 /* What was counted at publications and picks goes on, or begins anew with another chain. */
 static void take_counts(struct context *c, struct computing *k, bool differs)
 {
-	size_t count = k->chain->stage_count;
+	size_t count = k->in.chain->stage_count;
 
-	if (!c->counts || c->chain != k->chain) {
+	if (!c->counts || c->chain != k->in.chain) {
 		free(c->counts);
 		c->counts = take(k->counts);
 		c->selector_faults = 0;
 		for (size_t i = 0; i < count; i++)
-			context_note_stage_fault(c, k->chain, i, c->counts[i].faults);
+			context_note_stage_fault(c, k->in.chain, i, c->counts[i].faults);
 		return;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -253,7 +217,7 @@ static void take_counts(struct context *c, struct computing *k, bool differs)
 		}
 		c->counts[i].faults += k->counts[i].faults;
 		if (k->counts[i].faults > 0)
-			context_note_stage_fault(c, k->chain, i, c->counts[i].faults);
+			context_note_stage_fault(c, k->in.chain, i, c->counts[i].faults);
 	}
 }
 
@@ -292,23 +256,22 @@ static int prepare_last_choices(
 	return *ret_fresh ? 0 : -ENOMEM;
 }
 
-static void put_in_force(struct context *c, struct computing *k, struct snapshot *s, void *prepared,
-		struct last_choices *fresh)
+static void put_in_force(struct context *c, struct computing *k, struct last_choices *fresh)
 {
 	if (fresh)
 		c->last = fresh;
-	else if (c->last && !(k->chain->flags & USHER_STAGE_LAST))
+	else if (c->last && !(k->in.chain->flags & USHER_STAGE_LAST))
 		c->last = last_choices_free(c->last);
 	if (c->last && c->snapshot)
-		last_choices_move(c->last, c->snapshot->all, s->all);
+		last_choices_move(c->last, c->snapshot->all, k->snapshot->all);
 	directory_retire(c->directory, c->snapshot);
 	drop_prepared(c);
 	if (c->next_chain) {
 		(void) chain_unref(c->chain);
 		c->chain = take(c->next_chain);
 	}
-	c->snapshot = s;
-	c->prepared = prepared;
+	c->snapshot = take(k->snapshot);
+	c->prepared = take(k->prepared);
 	free(c->marks);
 	c->marks = take(k->marks);
 	tally_done(&c->tally);
@@ -316,10 +279,10 @@ static void put_in_force(struct context *c, struct computing *k, struct snapshot
 	k->tally = (struct tally){};
 	c->why_none = k->why_none;
 	c->why_none_stage = k->why_none_stage;
-	c->panic_threshold = k->view.panic_threshold;
+	c->panic_threshold = k->in.panic_threshold;
 	c->again_usec = k->work.again_usec;
-	if (c->again_usec != 0 && c->again_usec < k->now_usec + CONTEXT_AGAIN_USEC)
-		c->again_usec = k->now_usec + CONTEXT_AGAIN_USEC;
+	if (c->again_usec != 0 && c->again_usec < k->in.now_usec + CONTEXT_AGAIN_USEC)
+		c->again_usec = k->in.now_usec + CONTEXT_AGAIN_USEC;
 	c->recompute_due = false;
 }
 
@@ -331,35 +294,28 @@ static bool why_none_differs(const struct context *c, const struct computing *k)
 	return k->why_none == PICK_FILTERED && strcmp(c->why_none_stage, k->why_none_stage) != 0;
 }
 
-static int publish(struct context *c, struct computing *k)
+int context_publish(struct context *c, struct computing *k)
 {
-	struct snapshot *s = NULL, *previous = c->snapshot;
+	struct snapshot *previous = c->snapshot;
 	struct last_choices *fresh = NULL;
-	void *prepared = NULL;
 	bool differs, was_all_down = c->why_none == PICK_ALL_UNHEALTHY;
 	int r;
 
-	r = computing_run(k, &s);
+	assert(k->in.previous == previous);
+	r = directory_reserve(c->directory, k->snapshot->count);
 	if (r >= 0)
-		r = directory_reserve(c->directory, s->count);
-	if (r >= 0)
-		r = prepare_last_choices(c, k->chain, &fresh);
-	if (r >= 0)
-		r = mark(k, s);
-	if (r >= 0)
-		r = prepare(k, s, &prepared);
-	if (r < 0) {
-		(void) last_choices_free(fresh);
-		(void) snapshot_unref(s);
+		r = prepare_last_choices(c, k->in.chain, &fresh);
+	if (r < 0)
 		return r;
-	}
 
-	differs = !previous || !snapshot_equal(previous, s) || why_none_differs(c, k);
-	s->revision = differs ? directory_next_revision(c->directory) : previous->revision;
-	s->published_wall_usec = differs ? clock_wall_usec() : previous->published_wall_usec;
-	note_endpoints(c, s, previous);
+	differs = k->differs || why_none_differs(c, k);
+	k->snapshot->revision =
+			differs ? directory_next_revision(c->directory) : previous->revision;
+	k->snapshot->published_wall_usec =
+			differs ? clock_wall_usec() : previous->published_wall_usec;
+	say_notes(c, k);
 	take_counts(c, k, differs);
-	put_in_force(c, k, s, prepared, fresh);
+	put_in_force(c, k, fresh);
 	context_note_outage(c, previous, was_all_down);
 	if (differs)
 		directory_tell_published(c->directory, c, previous);
@@ -370,6 +326,7 @@ int context_recompute(struct context *c)
 {
 	cleanup(computing_done) struct computing k = {};
 	uint64_t now_usec = clock_boot_usec();
+	struct computing_input input;
 	int r;
 
 	r = context_merge(c, now_usec);
@@ -379,8 +336,9 @@ int context_recompute(struct context *c)
 		return r;
 	if (!may_publish(c, now_usec))
 		return 0;
-	r = computing_init(&k, c, now_usec);
-	return r < 0 ? r : publish(c, &k);
+	computing_gather(c, &c->merged, now_usec, &input);
+	r = computing_run(&k, &input);
+	return r < 0 ? r : context_publish(c, &k);
 }
 
 int context_recompute_or_retry(struct context *c, uint64_t now_usec)

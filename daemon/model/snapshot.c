@@ -1,6 +1,7 @@
 #include "snapshot.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <usher/plugin.h>
@@ -66,7 +67,7 @@ static void fill_arrays(const struct arrays *arrays, size_t count)
 
 struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries)
 {
-	static uint64_t last_serial;
+	static atomic_uint_fast64_t last_serial; /* made on more than one thread */
 	size_t count = usher_endpoints_count(all);
 	struct arrays arrays;
 	struct snapshot *s = snapshot_allocate(count, &arrays);
@@ -77,7 +78,7 @@ struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot
 		memcpy(arrays.entries, entries, count * sizeof(*entries));
 	fill_arrays(&arrays, count);
 	s->refs = 1;
-	s->serial = ++last_serial;
+	s->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 	s->all = usher_endpoints_ref(all);
 	s->count = count;
 	s->entries = arrays.entries;
