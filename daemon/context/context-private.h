@@ -36,8 +36,11 @@ struct override_entry {
 	char *id, *uid;
 };
 
+struct background;
+
 struct context {
 	struct directory *directory;
+	struct background *background; /* the next result is computed beside the loop; NULL: not */
 	char *service;
 	bool eager;
 	const struct service_config *config; /* in the directory's configuration, or `own` */
@@ -98,6 +101,13 @@ bool context_note_freshness(struct context *c, uint64_t now_usec);
 bool context_is_idle(const struct context *c, uint64_t now_usec);
 
 /* ---- feed.c ---- */
+struct judgement;
+/* What a source offers comes in; judgement is what it was found to be (NULL: not looked at yet).
+ * Takes the observation. The result is to be computed, and then settled. */
+void feed_take(struct context *c, struct feed_state *f, struct observation *observation,
+		const struct judgement *judgement, uint64_t now_usec);
+/* After something was computed, with the result r: tell what has changed beside the revision. */
+void feed_settle(struct context *c, bool renewed, int r, uint64_t now_usec);
 void feed_offered(struct context *c, struct feed_state *f, struct observation *observation,
 		uint64_t now_usec);
 void feed_confirmed(
@@ -122,6 +132,14 @@ int context_publish(struct context *c, struct computing *k);
 int context_recompute(struct context *c);
 /* The same, said and tried again later when it fails. */
 int context_recompute_or_retry(struct context *c, uint64_t now_usec);
+/* The same, where it is large only if something it depends on has changed. */
+int context_refresh(struct context *c, uint64_t now_usec);
+/* Whether what is merged may be shown: before the first time, a part must not pass for the whole.
+ */
+bool context_may_publish(const struct context *c, uint64_t now_usec);
+void context_fill_rules(const struct context *c, struct merge_rules *ret);
+/* Whether this feed leads the race now, too. */
+bool context_race_stands(const struct context *c, size_t leader, uint64_t now_usec);
 /* Until when the first publication waits for sources that have not answered; USEC_FOREVER: it is
  * over. */
 uint64_t context_patient_until(const struct context *c);
@@ -157,6 +175,10 @@ int context_clear_override(struct context *c, const char *id);
 const struct override *context_find_override(const struct context *c, const char *id);
 /* Whether it is about this incarnation of its endpoint. */
 bool override_binds(const struct override *override, const char *uid);
+/* ... and takes it out of service. */
+bool override_takes_out(const struct override *override, const char *uid);
+/* A copy. ENOMEM. */
+int override_entry_init(struct override_entry *e, const struct override *from);
 void overrides_free(struct override_entry *overrides, size_t count);
 
 /* ---- pick.c ---- */

@@ -35,6 +35,7 @@ struct context *context_free(struct context *c)
 {
 	if (!c)
 		return NULL;
+	assert(!c->background);
 	deadlines_remove(c->directory, c);
 	context_observe_no_more(c);
 	context_drop_snapshot(c);
@@ -300,9 +301,16 @@ void context_schedule(struct context *c, uint64_t now_usec)
 
 void context_on_deadline(struct context *c, uint64_t now_usec)
 {
+	if (c->background) {
+		/* what is due else is seen to when that is done */
+		if (context_note_freshness(c, now_usec))
+			directory_tell_renewed(c->directory, c);
+		deadlines_set(c->directory, c, now_usec + CONTEXT_AGAIN_USEC);
+		return;
+	}
 	for (size_t i = 0; i < c->feed_count; i++)
 		feed_on_deadline(c, &c->feeds[i], now_usec);
-	(void) context_recompute_or_retry(c, now_usec);
+	(void) context_refresh(c, now_usec);
 	if (context_note_freshness(c, now_usec))
 		directory_tell_renewed(c->directory, c);
 	context_schedule(c, now_usec);

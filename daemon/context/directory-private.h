@@ -49,6 +49,7 @@ struct directory {
 	struct inbox *inbox;
 	struct plugins *plugins;
 	struct store *store;
+	struct worker *worker; /* for what is computed beside the loop; NULL: nothing is */
 	struct config *config;
 	struct chain *lazy_chain;     /* NULL: no lazy contexts */
 	struct check *lazy_check;     /* of the defaults; NULL: they have none */
@@ -82,6 +83,8 @@ struct directory {
 		void *userdata;
 	} subscribers[DIRECTORY_SUBSCRIBERS_MAX];
 	size_t subscriber_count;
+	const struct directory_renderer *renderer; /* NULL: nothing is rendered ahead */
+	void *renderer_userdata;
 };
 
 /* ---- directory.c ---- */

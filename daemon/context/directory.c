@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "background.h"
 #include "clock.h"
 #include "directory-private.h"
 #include "log.h"
@@ -26,6 +27,8 @@ int directory_new(sd_event *event, struct inbox *inbox, struct plugins *plugins,
 	d->plugins = plugins;
 	random_init(&d->random);
 	r = deadlines_init(d);
+	if (r >= 0 && inbox)
+		r = worker_new(inbox, "usher-directory", 1, &d->worker);
 	if (r < 0)
 		return r;
 	*ret = take(d);
@@ -36,6 +39,9 @@ struct directory *directory_free(struct directory *d)
 {
 	if (!d)
 		return NULL;
+	for (size_t i = 0; i < d->count; i++)
+		background_abandon(d->contexts[i]);
+	d->worker = worker_free(d->worker);
 	directory_stop_sources(d);
 	for (size_t i = 0; i < d->count; i++)
 		(void) context_free(d->contexts[i]);
@@ -99,6 +105,13 @@ int directory_subscribe(struct directory *d, const struct directory_events *even
 	d->subscribers[d->subscriber_count++] =
 			(struct directory_subscriber){ .events = events, .userdata = userdata };
 	return 0;
+}
+
+void directory_set_renderer(
+		struct directory *d, const struct directory_renderer *renderer, void *userdata)
+{
+	d->renderer = renderer;
+	d->renderer_userdata = userdata;
 }
 
 void directory_tell_published(
@@ -280,6 +293,7 @@ void directory_remove(struct directory *d, struct context *c, bool forget)
 	if (forget)
 		forget_on_disk(d, c);
 	directory_tell_removed(d, c);
+	background_abandon(c);
 	(void) context_free(c);
 }
 

@@ -45,6 +45,25 @@ void directory_save(struct directory *d);
 #define DIRECTORY_SUBSCRIBERS_MAX 8
 int directory_subscribe(struct directory *d, const struct directory_events *events, void *userdata);
 
+/* What is told of a large service's changes is rendered where they are computed: beside the loop.
+ */
+struct snapshot_names {
+	const char *sources[CONFIG_FEEDS_MAX];  /* by an entry's source */
+	const uint8_t (*origins)[MERGE_FIELDS]; /* of each endpoint, the source of each field; NULL:
+						   that of the endpoint */
+};
+struct directory_renderer {
+	/* On the core: whether somebody wants to hear of the service's changes. */
+	bool (*wanted)(void *userdata, const struct context *context);
+	/* On any thread, from nothing but its arguments. To be freed; NULL: out of memory, then
+	 * whoever tells it renders it himself. */
+	char *(*difference)(const struct snapshot *before, const struct snapshot *after,
+			const struct snapshot_names *names, size_t *ret_length);
+};
+/* The struct is borrowed for the directory's life. */
+void directory_set_renderer(
+		struct directory *d, const struct directory_renderer *renderer, void *userdata);
+
 /* Everything that can be refused is refused here (chains that do not build, plug-ins that are not
  * there), so that applying cannot fail half way. */
 struct directory_plan;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "background.h"
 #include "clock.h"
 #include "context-private.h"
 #include "directory-private.h"
@@ -22,7 +23,7 @@ static bool is_on_its_way_out(void *userdata, const char *id, const char *uid)
 {
 	const struct override *o = context_find_override(userdata, id);
 
-	return o && override_binds(o, uid) && (o->withdrawn || o->admin_state != USHER_ADMIN_READY);
+	return o && override_takes_out(o, uid);
 }
 
 /* ---- the disk ---- */
@@ -92,12 +93,10 @@ static void feed_answered(struct context *c, struct feed_state *f, uint64_t now_
 	f->feed.error = NULL;
 }
 
-static void feed_put_in_force(struct context *c, struct feed_state *f, struct observation *o,
+/* same: its endpoints are those in force. */
+static void feed_replace(struct context *c, struct feed_state *f, struct observation *o, bool same,
 		uint64_t observed_usec, uint64_t now_usec)
 {
-	bool same = f->feed.observation &&
-			usher_endpoints_equal(f->feed.observation->endpoints, o->endpoints);
-
 	(void) observation_unref(f->feed.observation);
 	f->feed.observation = observation_ref(o);
 	f->feed.observed_usec = observed_usec;
@@ -108,6 +107,15 @@ static void feed_put_in_force(struct context *c, struct feed_state *f, struct ob
 	}
 	c->merged_valid = false;
 	feed_store(c, f, now_usec);
+}
+
+static void feed_put_in_force(struct context *c, struct feed_state *f, struct observation *o,
+		uint64_t observed_usec, uint64_t now_usec)
+{
+	bool same = f->feed.observation &&
+			usher_endpoints_equal(f->feed.observation->endpoints, o->endpoints);
+
+	feed_replace(c, f, o, same, observed_usec, now_usec);
 }
 
 static void feed_drop_held(struct feed_state *f)
@@ -141,7 +149,7 @@ static int feed_retain(struct context *c, struct feed_state *f, const struct obs
 }
 
 static void feed_hold(struct context *c, struct feed_state *f, struct observation *offer,
-		const struct removal *removal, uint64_t now_usec)
+		const struct removal *removal, const struct judgement *judgement, uint64_t now_usec)
 {
 	bool begins = !f->feed.held;
 	int r;
@@ -158,6 +166,11 @@ static void feed_hold(struct context *c, struct feed_state *f, struct observatio
 	if (begins)
 		report_held(f->origin, c, &f->feed, now_usec);
 
+	if (judgement) {
+		feed_replace(c, f, judgement->retained, judgement->same, f->feed.observed_usec,
+				now_usec);
+		return;
+	}
 	r = feed_retain(c, f, offer, now_usec);
 	if (r < 0)
 		log_warning(FIELDS(.value[LOG_SERVICE] = c->service),
@@ -203,26 +216,24 @@ static bool hold_is_over(const struct feed_state *f, uint64_t now_usec)
 
 /* ---- what the source says ---- */
 
-static void feed_settle(struct context *c, bool renewed, uint64_t now_usec)
+void feed_settle(struct context *c, bool renewed, int r, uint64_t now_usec)
 {
-	int r = context_recompute_or_retry(c, now_usec);
-
 	if (context_note_freshness(c, now_usec) || (renewed && r <= 0))
 		directory_tell_renewed(c->directory, c);
 	context_schedule(c, now_usec);
 }
 
-void feed_offered(struct context *c, struct feed_state *f, struct observation *observation,
-		uint64_t now_usec)
+void feed_take(struct context *c, struct feed_state *f, struct observation *observation,
+		const struct judgement *judgement, uint64_t now_usec)
 {
 	uint64_t observed_usec = observation->observed_usec < now_usec ? observation->observed_usec
 								       : now_usec;
-	struct removal removal;
+	struct removal removal = {};
 
-	f->feed.offers++;
 	feed_answered(c, f, now_usec);
-	if (must_be_held(c, f, observation, &removal)) {
-		feed_hold(c, f, observation, &removal, now_usec);
+	if (judgement ? judgement->held : must_be_held(c, f, observation, &removal)) {
+		feed_hold(c, f, observation, judgement ? &judgement->removal : &removal, judgement,
+				now_usec);
 		if (hold_is_over(f, now_usec))
 			feed_release(c, f, now_usec);
 	} else {
@@ -230,10 +241,24 @@ void feed_offered(struct context *c, struct feed_state *f, struct observation *o
 			report_returned(f->origin, c, usher_endpoints_count(observation->endpoints),
 					now_usec);
 		feed_drop_held(f);
-		feed_put_in_force(c, f, observation, observed_usec, now_usec);
+		if (judgement)
+			feed_replace(c, f, observation, judgement->same, observed_usec, now_usec);
+		else
+			feed_put_in_force(c, f, observation, observed_usec, now_usec);
 	}
 	(void) observation_unref(observation);
-	feed_settle(c, true, now_usec);
+}
+
+void feed_offered(struct context *c, struct feed_state *f, struct observation *observation,
+		uint64_t now_usec)
+{
+	background_finish(c, now_usec);
+	f->feed.offers++;
+	if ((c->config->merge != MERGE_RACE || f->leads) && background_wants(c, observation) &&
+			background_start(c, f, observation, now_usec) >= 0)
+		return;
+	feed_take(c, f, observation, NULL, now_usec);
+	feed_settle(c, true, context_recompute_or_retry(c, now_usec), now_usec);
 }
 
 void feed_confirmed(
@@ -241,6 +266,7 @@ void feed_confirmed(
 {
 	if (observed_usec > now_usec)
 		observed_usec = now_usec;
+	background_finish(c, now_usec);
 	feed_answered(c, f, now_usec);
 	if (hold_is_over(f, now_usec))
 		feed_release(c, f, now_usec);
@@ -253,7 +279,7 @@ void feed_confirmed(
 		if (now_usec - f->touched_usec >= FEED_TOUCH_USEC)
 			feed_touch(c, f, now_usec);
 	}
-	feed_settle(c, true, now_usec);
+	feed_settle(c, true, context_refresh(c, now_usec), now_usec);
 }
 
 void feed_failed(struct context *c, struct feed_state *f, int code, const char *reason,
@@ -261,6 +287,7 @@ void feed_failed(struct context *c, struct feed_state *f, int code, const char *
 {
 	char *error = strdup(reason ? reason : usher_error_text(NULL, code));
 
+	background_finish(c, now_usec);
 	f->feed.failures++;
 	f->feed.state = code == -EACCES || code == -EPERM ? SOURCE_DENIED : SOURCE_FAILED;
 	if (error) {

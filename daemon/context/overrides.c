@@ -22,7 +22,7 @@ void overrides_free(struct override_entry *overrides, size_t count)
 	free(overrides);
 }
 
-static int entry_init(struct override_entry *e, const struct override *from)
+int override_entry_init(struct override_entry *e, const struct override *from)
 {
 	*e = (struct override_entry){ .override = *from };
 	e->override.id = e->id = strdup(from->id);
@@ -60,6 +60,12 @@ bool override_binds(const struct override *override, const char *uid)
 	return !override->uid || !uid || strcmp(override->uid, uid) == 0;
 }
 
+bool override_takes_out(const struct override *override, const char *uid)
+{
+	return override_binds(override, uid) &&
+			(override->withdrawn || override->admin_state != USHER_ADMIN_READY);
+}
+
 static int append(struct context *c)
 {
 	struct override_entry *overrides;
@@ -81,7 +87,7 @@ int context_set_override(struct context *c, const struct override *override)
 	struct override_entry entry, before;
 	int r;
 
-	r = entry_init(&entry, override);
+	r = override_entry_init(&entry, override);
 	if (r < 0)
 		return r;
 	r = is_new ? append(c) : 0;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "background.h"
 #include "clock.h"
 #include "directory-private.h"
 #include "log.h"
@@ -514,6 +515,8 @@ void directory_apply(struct directory *d, struct directory_plan *plan)
 	size_t origins_before_count;
 
 	assert(plan->before == d->config);
+	for (size_t i = 0; i < d->count; i++)
+		background_finish(d->contexts[i], a.now_usec);
 
 	a.node_changed = d->config &&
 			!(same_text(d->config->node_zone, plan->config->node_zone) &&

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "background.h"
 #include "clock.h"
 #include "computing.h"
 #include "directory-private.h"
@@ -13,12 +14,12 @@
 
 /* ---- merge ---- */
 
-/* Who leads the race now; true: another than before. */
-static bool choose_leader(struct context *c, uint64_t now_usec)
+/* Who leads the race now; *ret_before: until now. */
+static size_t find_leader(const struct context *c, uint64_t now_usec, size_t *ret_before)
 {
 	struct racer racers[CONFIG_FEEDS_MAX];
-	size_t before = MERGE_NONE, leader;
 
+	*ret_before = MERGE_NONE;
 	for (size_t i = 0; i < c->feed_count; i++) {
 		const struct feed *f = &c->feeds[i].feed;
 
@@ -29,15 +30,34 @@ static bool choose_leader(struct context *c, uint64_t now_usec)
 		racers[i].live = f->state == SOURCE_LIVE && !f->restored &&
 				racers[i].age_usec <= c->config->max_age_usec;
 		if (c->feeds[i].leads)
-			before = i;
+			*ret_before = i;
 	}
-	leader = merge_race(racers, c->feed_count, before);
+	return merge_race(racers, c->feed_count, *ret_before);
+}
+
+static void set_leader(struct context *c, size_t leader)
+{
 	for (size_t i = 0; i < c->feed_count; i++)
 		c->feeds[i].leads = i == leader;
+}
+
+bool context_race_stands(const struct context *c, size_t leader, uint64_t now_usec)
+{
+	size_t before, now = find_leader(c, now_usec, &before);
+
+	return now == leader;
+}
+
+/* True: another than before. */
+static bool choose_leader(struct context *c, uint64_t now_usec)
+{
+	size_t before, leader = find_leader(c, now_usec, &before);
+
+	set_leader(c, leader);
 	return leader != before;
 }
 
-static void fill_rules(const struct context *c, struct merge_rules *ret)
+void context_fill_rules(const struct context *c, struct merge_rules *ret)
 {
 	*ret = (struct merge_rules){ .policy = c->config->merge, .leader = MERGE_NONE };
 	for (size_t i = 0; i < c->feed_count; i++) {
@@ -64,7 +84,7 @@ static int context_merge(struct context *c, uint64_t now_usec)
 
 		sets[i] = o ? o->endpoints : NULL;
 	}
-	fill_rules(c, &rules);
+	context_fill_rules(c, &rules);
 	r = merge(&rules, sets, c->feed_count, &merged);
 	if (r < 0)
 		return r;
@@ -109,7 +129,7 @@ uint64_t context_patient_until(const struct context *c)
 /* Before anything is published, a part of the sources must not pass for the whole; that is waited
  * for no longer than the startup timeout. A first answer that is empty is believed only when
  * everybody has been heard. */
-static bool may_publish(const struct context *c, uint64_t now_usec)
+bool context_may_publish(const struct context *c, uint64_t now_usec)
 {
 	if (!c->merged.endpoints)
 		return false;
@@ -256,8 +276,13 @@ static int prepare_last_choices(
 	return *ret_fresh ? 0 : -ENOMEM;
 }
 
+/* What there was goes to the computing, which frees it where it is done. */
 static void put_in_force(struct context *c, struct computing *k, struct last_choices *fresh)
 {
+	void *prepared;
+	uint64_t *marks;
+	struct tally tally;
+
 	if (fresh)
 		c->last = fresh;
 	else if (c->last && !(k->in.chain->flags & USHER_STAGE_LAST))
@@ -265,18 +290,22 @@ static void put_in_force(struct context *c, struct computing *k, struct last_cho
 	if (c->last && c->snapshot)
 		last_choices_move(c->last, c->snapshot->all, k->snapshot->all);
 	directory_retire(c->directory, c->snapshot);
-	drop_prepared(c);
+	if (c->chain != k->in.chain)
+		drop_prepared(c);
 	if (c->next_chain) {
 		(void) chain_unref(c->chain);
 		c->chain = take(c->next_chain);
 	}
 	c->snapshot = take(k->snapshot);
-	c->prepared = take(k->prepared);
-	free(c->marks);
-	c->marks = take(k->marks);
-	tally_done(&c->tally);
+	prepared = c->prepared;
+	c->prepared = k->prepared;
+	k->prepared = prepared;
+	marks = c->marks;
+	c->marks = k->marks;
+	k->marks = marks;
+	tally = c->tally;
 	c->tally = k->tally;
-	k->tally = (struct tally){};
+	k->tally = tally;
 	c->why_none = k->why_none;
 	c->why_none_stage = k->why_none_stage;
 	c->panic_threshold = k->in.panic_threshold;
@@ -334,11 +363,32 @@ int context_recompute(struct context *c)
 		r = context_follow_health(c);
 	if (r < 0)
 		return r;
-	if (!may_publish(c, now_usec))
+	if (!context_may_publish(c, now_usec))
 		return 0;
 	computing_gather(c, &c->merged, now_usec, &input);
 	r = computing_run(&k, &input);
 	return r < 0 ? r : context_publish(c, &k);
+}
+
+/* Nothing that the result depends on has changed since. */
+static bool is_current(const struct context *c, uint64_t now_usec)
+{
+	if (!c->snapshot || !c->merged_valid || c->snapshot->all != c->merged.endpoints)
+		return false;
+	return !c->next_chain && !c->recompute_due && c->snapshot->count >= BACKGROUND_MIN &&
+			(c->again_usec == 0 || now_usec < c->again_usec);
+}
+
+int context_refresh(struct context *c, uint64_t now_usec)
+{
+	if (c->config->merge == MERGE_RACE && choose_leader(c, now_usec))
+		c->merged_valid = false;
+	if (is_current(c, now_usec))
+		return 0;
+	if (c->snapshot && background_wants(c, NULL) &&
+			background_start(c, NULL, NULL, now_usec) >= 0)
+		return 0;
+	return context_recompute_or_retry(c, now_usec);
 }
 
 int context_recompute_or_retry(struct context *c, uint64_t now_usec)

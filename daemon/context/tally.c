@@ -60,6 +60,20 @@ void tally_carry(
 	t->updated_usec = from->updated_usec;
 }
 
+int tally_copy(struct tally *t, const struct tally *from)
+{
+	int r = tally_init(t, from->count, from->slot_size, from->updated_usec);
+
+	if (r < 0)
+		return r;
+	memcpy(t->active, from->active, from->count * sizeof(*t->active));
+	memcpy(t->in_flight, from->in_flight, from->count * sizeof(*t->in_flight));
+	memcpy(t->picks, from->picks, from->count * sizeof(*t->picks));
+	if (t->slots)
+		memcpy(t->slots, from->slots, from->count * from->slot_size);
+	return 0;
+}
+
 void tally_picked(struct tally *t, size_t i)
 {
 	t->picks[i] += 1;

@@ -36,6 +36,9 @@ void tally_done(struct tally *t);
 void tally_carry(struct tally *t, const struct tally *from, const uint32_t *origins,
 		bool with_slots);
 
+/* A copy of all of it. Errors: ENOMEM. */
+int tally_copy(struct tally *t, const struct tally *from);
+
 void tally_picked(struct tally *t, size_t i);
 /* So many calls have been reported, and are answered for. */
 void tally_reported(struct tally *t, size_t i, uint32_t calls);

@@ -1,7 +1,6 @@
 #include "snapshot.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <usher/plugin.h>
@@ -77,7 +76,7 @@ struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot
 	if (count > 0)
 		memcpy(arrays.entries, entries, count * sizeof(*entries));
 	fill_arrays(&arrays, count);
-	s->refs = 1;
+	atomic_init(&s->refs, 1);
 	s->serial = atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 	s->all = usher_endpoints_ref(all);
 	s->count = count;
@@ -107,15 +106,16 @@ uint32_t snapshot_entry_ramp(const struct snapshot_entry *entry)
 struct snapshot *snapshot_ref(struct snapshot *s)
 {
 	if (s)
-		s->refs++;
+		atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
 	return s;
 }
 
 struct snapshot *snapshot_unref(struct snapshot *s)
 {
-	if (!s || --s->refs > 0)
+	if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1)
 		return NULL;
 	usher_endpoints_unref(s->all);
+	free(s->difference);
 	free(s);
 	return NULL;
 }

@@ -7,6 +7,7 @@
  * Chosen: what a pick may return before the stages that look at a request. Reference counted; the
  * arrays live in the snapshot's own block. */
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ struct snapshot_entry {
 };
 
 struct snapshot {
-	unsigned refs;
+	atomic_uint refs;
 	uint64_t revision;
 	uint64_t serial; /* another for each snapshot: two of one revision list the same, but an
 			    index into one says nothing about the other */
@@ -64,10 +65,16 @@ struct snapshot {
 	/* Indexes. */
 	const uint32_t *chosen;
 	const uint32_t *listed;
+	/* What is told of how it differs from the snapshot before it, where that was rendered
+	 * ahead; whoever tells it takes it. */
+	uint64_t before_serial;
+	char *difference; /* NULL: it was not */
+	size_t difference_length;
 };
 
 /* Counts and arrays follow from the entries. Takes a reference to all. NULL when out of memory.
- * Revision, times, panic and has_health are set by whoever publishes. Thread: the core's. */
+ * Revision, times, panic and has_health are set by whoever publishes. Thread: any, as references.
+ */
 struct snapshot *snapshot_new(struct usher_endpoints *all, const struct snapshot_entry *entries);
 struct snapshot *snapshot_ref(struct snapshot *s);
 struct snapshot *snapshot_unref(struct snapshot *s); /* NULL is fine; returns NULL */

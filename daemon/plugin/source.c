@@ -65,6 +65,25 @@ static void note_fault(struct source *source, const struct failure *failure)
 		note_failure(source, failure);
 }
 
+/* The core wants to hear no more of the service for now: what was said after the offer waits with
+ * what may have been said meanwhile. */
+static bool put_back(struct usher_source *shared, struct delivery *delivery)
+{
+	struct said *said = delivery->said;
+	bool held;
+
+	pthread_mutex_lock(&shared->lock);
+	held = said->held;
+	if (held && !said->offered) {
+		if (delivery->failed && !said->failed && said->confirmed_usec == 0)
+			said->failed = take(delivery->failed);
+		if (delivery->confirmed_usec > said->confirmed_usec)
+			said->confirmed_usec = delivery->confirmed_usec;
+	}
+	pthread_mutex_unlock(&shared->lock);
+	return held;
+}
+
 /* In the order in which they were said. Each call may stop the source, and then the rest is for
  * nobody. */
 static void deliver(struct usher_source *shared, struct delivery *delivery)
@@ -76,6 +95,8 @@ static void deliver(struct usher_source *shared, struct delivery *delivery)
 		note_contact(source, delivery->offered->observed_usec);
 		source->last_change_usec = delivery->offered->observed_usec;
 		source->events->offered(source->userdata, source, service, take(delivery->offered));
+		if (put_back(shared, delivery))
+			return;
 		source = shared->core;
 	}
 	if (source && delivery->confirmed_usec > 0) {
@@ -117,6 +138,10 @@ static size_t collect(struct usher_source *shared, struct delivery *deliveries)
 		shared->queue = said->next;
 		said->next = NULL;
 		said->queued = false;
+		if (said->held) {
+			said_unref(said);
+			continue;
+		}
 		deliveries[count++] = (struct delivery){
 			.said = said, /* with the queue's reference */
 			.offered = take(said->offered),
@@ -386,6 +411,33 @@ int source_want(struct source *source, const struct usher_wanted *wanted, size_t
 	}
 	pthread_mutex_unlock(&shared->lock);
 	return r;
+}
+
+void source_hold(struct source *source, const char *service)
+{
+	struct usher_source *shared = source->shared;
+	struct said *said;
+
+	pthread_mutex_lock(&shared->lock);
+	said = wanted_list_find(shared->newest, service);
+	if (said)
+		said->held = true;
+	pthread_mutex_unlock(&shared->lock);
+}
+
+void source_go_on(struct source *source, const char *service)
+{
+	struct usher_source *shared = source->shared;
+	struct said *said;
+
+	pthread_mutex_lock(&shared->lock);
+	said = wanted_list_find(shared->newest, service);
+	if (said && said->held) {
+		said->held = false;
+		if (said->offered || said->confirmed_usec > 0 || said->failed)
+			source_shared_queue(shared, said);
+	}
+	pthread_mutex_unlock(&shared->lock);
 }
 
 void source_get_status(const struct source *source, struct source_status *ret)

@@ -64,6 +64,11 @@ const struct plugin_instance *source_instance(const struct source *source);
  * the first counts. Errors: ENOMEM. */
 int source_want(struct source *source, const struct usher_wanted *wanted, size_t count);
 
+/* Keep what it says of a service until source_go_on(): the latest of each kind, as ever. Nothing
+ * where the service is not wanted of it. */
+void source_hold(struct source *source, const char *service);
+void source_go_on(struct source *source, const char *service);
+
 struct source_status {
 	enum source_state state; /* of the source as a whole: failed when its last word was and no
 				    service of it does better */

@@ -34,6 +34,7 @@ struct said {
 	bool wanted;         /* by the newest list */
 	bool failing;        /* the last word of it was a failure */
 	bool queued;         /* in the source's queue */
+	bool held;           /* the core does not want to hear of it now */
 	struct said *next;   /* there */
 	struct observation *offered;
 	uint64_t confirmed_usec; /* 0: not */

@@ -2,22 +2,23 @@
 
 #include <assert.h>
 
-struct blob *blob_take(struct text *text)
+struct blob *blob_new(char *data, size_t length)
 {
-	size_t length = text->length;
-	struct blob *b;
-	char *data;
+	struct blob *b = data ? malloc(sizeof(*b)) : NULL;
 
-	data = text_take(text);
-	if (!data)
-		return NULL;
-	b = malloc(sizeof(*b));
 	if (!b) {
 		free(data);
 		return NULL;
 	}
 	*b = (struct blob){ .refs = 1, .length = length, .data = data };
 	return b;
+}
+
+struct blob *blob_take(struct text *text)
+{
+	size_t length = text->length;
+
+	return blob_new(text_take(text), length);
 }
 
 struct blob *blob_ref(struct blob *b)

@@ -15,6 +15,8 @@ struct blob {
 
 /* The text's bytes, which empties it. NULL when the text has failed or memory is out. */
 struct blob *blob_take(struct text *text);
+/* Takes the data, also when it fails. NULL when out of memory. */
+struct blob *blob_new(char *data, size_t length);
 struct blob *blob_ref(struct blob *b);
 struct blob *blob_unref(struct blob *b); /* NULL is fine; returns NULL */
 

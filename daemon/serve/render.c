@@ -96,22 +96,44 @@ static void render_metadata(
 	text_add(text, "}", 1);
 }
 
+/* Where an endpoint comes from. */
+struct endpoint_origin {
+	const char *source;
+	const char *fields[MERGE_FIELDS]; /* NULL: from there, too */
+};
+
+static void origin_of(const struct context *context, const struct snapshot *snapshot, uint32_t i,
+		struct endpoint_origin *ret)
+{
+	ret->source = context_source_of(context, snapshot, i);
+	for (int field = 0; field < MERGE_FIELDS; field++)
+		ret->fields[field] = context_field_source(
+				context, snapshot, i, (enum merge_field) field);
+}
+
+static void origin_by_name(const struct snapshot_names *names, const struct snapshot *snapshot,
+		uint32_t i, struct endpoint_origin *ret)
+{
+	uint8_t source = snapshot->entries[i].source;
+
+	*ret = (struct endpoint_origin){ .source = names->sources[source] };
+	for (int field = 0; names->origins && field < MERGE_FIELDS; field++)
+		if (names->origins[i][field] != source)
+			ret->fields[field] = names->sources[names->origins[i][field]];
+}
+
 /* The fields that another source has decided. */
-static void render_origins(struct text *text, const struct context *context,
-		const struct snapshot *snapshot, uint32_t i)
+static void render_origins(struct text *text, const struct endpoint_origin *origin)
 {
 	const char *comma = ", \"origins\": {", *first = comma;
 
-	for (int k = 0; k < MERGE_FIELDS; k++) {
-		enum merge_field field = (enum merge_field) k;
-		const char *source = context_field_source(context, snapshot, i, field);
-
-		if (!source)
+	for (int field = 0; field < MERGE_FIELDS; field++) {
+		if (!origin->fields[field])
 			continue;
 		render_comma(text, &comma);
-		text_add_json(text, merge_field_to_string(field));
+		text_add_json(text, merge_field_to_string((enum merge_field) field));
 		text_add(text, ": ", 2);
-		text_add_json(text, source);
+		text_add_json(text, origin->fields[field]);
 	}
 	if (comma != first)
 		text_add(text, "}", 1);
@@ -138,8 +160,8 @@ static void render_shown_by(struct text *text, const struct context *context,
 }
 
 /* Everything but the closing brace. */
-static void render_open(struct text *text, const struct context *context,
-		const struct snapshot *snapshot, uint32_t i)
+static void render_open(struct text *text, const struct snapshot *snapshot, uint32_t i,
+		const struct endpoint_origin *origin)
 {
 	const struct snapshot_entry *entry = &snapshot->entries[i];
 	struct usher_endpoint e = USHER_ENDPOINT_INIT;
@@ -168,8 +190,8 @@ static void render_open(struct text *text, const struct context *context,
 	text_add_string(text, "\"");
 	render_metadata(text, snapshot->all, i, e.metadata_count);
 	text_add_string(text, ", \"source\": ");
-	text_add_json(text, context_source_of(context, snapshot, i));
-	render_origins(text, context, snapshot, i);
+	text_add_json(text, origin->source);
+	render_origins(text, origin);
 	if (e.weight_invalid)
 		text_add_string(text, ", \"weight_invalid\": true");
 	if (entry->conflict)
@@ -179,7 +201,21 @@ static void render_open(struct text *text, const struct context *context,
 void render_endpoint(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i)
 {
-	render_open(text, context, snapshot, i);
+	struct endpoint_origin origin;
+
+	origin_of(context, snapshot, i, &origin);
+	render_open(text, snapshot, i, &origin);
+	render_health(text, snapshot, i);
+	text_add(text, "}", 1);
+}
+
+void render_endpoint_named(struct text *text, const struct snapshot *snapshot, uint32_t i,
+		const struct snapshot_names *names)
+{
+	struct endpoint_origin origin;
+
+	origin_by_name(names, snapshot, i, &origin);
+	render_open(text, snapshot, i, &origin);
 	render_health(text, snapshot, i);
 	text_add(text, "}", 1);
 }
@@ -200,9 +236,11 @@ void render_endpoint_judged(struct text *text, struct context *context,
 		const struct snapshot *snapshot, uint32_t i, bool drained, uint64_t now_usec)
 {
 	const struct snapshot_entry *entry = &snapshot->entries[i];
+	struct endpoint_origin origin;
 	char reason[160];
 
-	render_open(text, context, snapshot, i);
+	origin_of(context, snapshot, i, &origin);
+	render_open(text, snapshot, i, &origin);
 	render_health_detail(text, context, snapshot, i, now_usec);
 	render_shown_by(text, context, snapshot, i);
 	text_add_string(text, ", \"chosen\": ");

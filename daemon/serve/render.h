@@ -4,6 +4,7 @@
  * pick and a watch cannot disagree. */
 
 #include "context.h"
+#include "directory.h"
 #include "record.h"
 #include "text.h"
 
@@ -17,6 +18,9 @@ void render_why_none(struct text *text, const struct context *context);
 /* One endpoint of the snapshot. */
 void render_endpoint(struct text *text, const struct context *context,
 		const struct snapshot *snapshot, uint32_t i);
+/* The same from nothing but its arguments, on any thread. */
+void render_endpoint_named(struct text *text, const struct snapshot *snapshot, uint32_t i,
+		const struct snapshot_names *names);
 /* The same, with "chosen" and "left_out", and all that is known of its health now. */
 void render_endpoint_judged(struct text *text, struct context *context,
 		const struct snapshot *snapshot, uint32_t i, bool drained, uint64_t now_usec);

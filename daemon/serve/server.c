@@ -13,6 +13,19 @@
 
 static const struct directory_events directory_events;
 
+static bool server_wants_updates(void *userdata, const struct context *context)
+{
+	const struct server *s = userdata;
+	const struct topic *topic = topics_find(&s->topics, context);
+
+	return topic && topic_wants_updates(topic, clock_boot_usec());
+}
+
+static const struct directory_renderer renderer = {
+	.wanted = server_wants_updates,
+	.difference = topic_difference,
+};
+
 static void free_leaving(struct server *s)
 {
 	while (s->leaving) {
@@ -94,6 +107,7 @@ int server_new(sd_event *event, struct directory *directory, struct rollout *rol
 	r = directory_subscribe(directory, &directory_events, s);
 	if (r < 0)
 		return r;
+	directory_set_renderer(directory, &renderer, s);
 	*ret = take(s);
 	return 0;
 }

@@ -50,8 +50,9 @@ static void drop_oldest_update(struct topic *topic)
 {
 	struct update *oldest = update_at(topic, topic->update_first++);
 
-	topic->update_bytes -= oldest->text->length;
-	oldest->text = blob_unref(oldest->text);
+	topic->update_bytes -= oldest->head->length + oldest->tail->length;
+	oldest->head = blob_unref(oldest->head);
+	oldest->tail = blob_unref(oldest->tail);
 }
 
 static void drop_updates(struct topic *topic)
@@ -105,9 +106,11 @@ static int compare_heads(const struct pair_walk *w)
 			usher_endpoints_id(w->after->all, w->after->listed[w->k]));
 }
 
-/* "changed": [...], "removed": [...] */
-static void render_difference(struct text *changed, const struct topic *topic,
-		const struct snapshot *before, const struct snapshot *after)
+/* "changed": [...], "removed": [...]; either the context or the names say where endpoints come
+ * from. */
+static void render_difference(struct text *changed, const struct context *context,
+		const struct snapshot_names *names, const struct snapshot *before,
+		const struct snapshot *after)
 {
 	struct pair_walk w = {
 		.before = before, .after = after, .pair = snapshot_pair(before, after)
@@ -129,7 +132,10 @@ static void render_difference(struct text *changed, const struct topic *topic,
 				!snapshot_pair_same(
 						&w.pair, before->listed[w.i], after->listed[w.k])) {
 			render_comma(changed, &comma);
-			render_endpoint(changed, topic->context, after, after->listed[w.k]);
+			if (names)
+				render_endpoint_named(changed, after, after->listed[w.k], names);
+			else
+				render_endpoint(changed, context, after, after->listed[w.k]);
 		}
 		w.i += order == 0;
 		w.k++;
@@ -141,34 +147,78 @@ static void render_difference(struct text *changed, const struct topic *topic,
 	text_done(&removed);
 }
 
-/* When memory is short the update is lost, and watchers get a resync and the whole list instead. */
-static void keep_update(
-		struct topic *topic, const struct snapshot *before, const struct snapshot *after)
+char *topic_difference(const struct snapshot *before, const struct snapshot *after,
+		const struct snapshot_names *names, size_t *ret_length)
 {
 	struct text text = {};
-	struct update update = { .from = before->revision, .revision = after->revision };
+	char *data;
+
+	render_difference(&text, NULL, names, before, after);
+	*ret_length = text.length;
+	data = text_take(&text);
+	text_done(&text);
+	return data;
+}
+
+/* Rendered ahead, if it is of these two. */
+static struct blob *render_tail(
+		const struct topic *topic, const struct snapshot *before, struct snapshot *after)
+{
+	struct text text = {};
+	struct blob *tail;
+
+	if (after->difference && after->before_serial == before->serial)
+		return blob_new(take(after->difference), after->difference_length);
+	render_difference(&text, topic->context, NULL, before, after);
+	tail = blob_take(&text);
+	text_done(&text);
+	return tail;
+}
+
+static struct blob *render_head(const struct topic *topic, const struct snapshot *after)
+{
+	struct text text = {};
+	struct blob *head;
 
 	text_add_string(&text, "{\"type\": \"update\", \"revision\": ");
 	text_add_unsigned(&text, after->revision);
 	render_panic(&text, after->panic);
 	render_why_none(&text, topic->context);
 	text_add_string(&text, ", \"freshness\": ");
-	update.split = text.length;
-	render_difference(&text, topic, before, after);
-	update.text = blob_take(&text);
+	head = blob_take(&text);
 	text_done(&text);
-	if (!update.text) {
+	return head;
+}
+
+/* When memory is short the update is lost, and watchers get a resync and the whole list instead. */
+static void keep_update(struct topic *topic, const struct snapshot *before, struct snapshot *after)
+{
+	struct update update = { .from = before->revision,
+		.revision = after->revision,
+		.head = render_head(topic, after),
+		.tail = render_tail(topic, before, after) };
+	size_t bytes;
+
+	if (!update.head || !update.tail) {
+		blob_unref(update.head);
+		blob_unref(update.tail);
 		drop_updates(topic);
 		topic->update_first = ++topic->update_next;
 		return;
 	}
+	bytes = update.head->length + update.tail->length;
 	while (topic->update_first < topic->update_next &&
 			(topic->update_next - topic->update_first == TOPIC_UPDATES_MAX ||
-					topic->update_bytes + update.text->length >
-							TOPIC_UPDATES_BYTES))
+					topic->update_bytes + bytes > TOPIC_UPDATES_BYTES))
 		drop_oldest_update(topic);
-	topic->update_bytes += update.text->length;
+	topic->update_bytes += bytes;
 	*update_at(topic, topic->update_next++) = update;
+}
+
+bool topic_wants_updates(const struct topic *topic, uint64_t now_usec)
+{
+	return topic->updates &&
+			(topic->watches || now_usec - topic->idle_since_usec < TOPIC_IDLE_USEC);
 }
 
 void topic_publish(struct topic *topic, uint64_t now_usec)
@@ -184,7 +234,7 @@ void topic_publish(struct topic *topic, uint64_t now_usec)
 	topic->bookmark = blob_unref(topic->bookmark);
 	drop_response(topic);
 	if (topic->updates && before && topic->snapshot) {
-		if (topic->watches || now_usec - topic->idle_since_usec < TOPIC_IDLE_USEC)
+		if (topic_wants_updates(topic, now_usec))
 			keep_update(topic, before, topic->snapshot);
 		else
 			drop_updates(topic);

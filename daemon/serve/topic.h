@@ -27,8 +27,8 @@ struct watch;
 
 struct update {
 	uint64_t from, revision;
-	struct blob *text;
-	size_t split; /* where the freshness belongs */
+	struct blob *head; /* up to the freshness */
+	struct blob *tail; /* from there on */
 };
 
 struct topic {
@@ -75,6 +75,11 @@ void topics_remove(struct topics *topics, struct topic *topic);
 void topic_publish(struct topic *topic, uint64_t now_usec);
 /* Keep updates from now on. ENOMEM. */
 int topic_start_updates(struct topic *topic);
+/* Whether a change is told to somebody, or kept for who may come back. */
+bool topic_wants_updates(const struct topic *topic, uint64_t now_usec);
+/* For directory_renderer. */
+char *topic_difference(const struct snapshot *before, const struct snapshot *after,
+		const struct snapshot_names *names, size_t *ret_length);
 /* The whole list as a line of a watch, with a place for the freshness. NULL when out of memory. */
 struct blob *topic_list(struct topic *topic, size_t *ret_split);
 /* The freshness as it may be told now, and its serial number. NULL when out of memory. */

@@ -16,9 +16,11 @@ static struct watch *watch_of(struct stream *stream)
 	return (struct watch *) stream;
 }
 
-/* HEAD, freshness as it is at this moment, and TAIL. false when out of memory: the watcher is asked
- * again at the next bookmark. */
-static bool add_line(struct watch *w, struct blob *text, size_t split, const char *static_tail)
+/* The text up to the split, freshness as it is at this moment, and the tail, or else the rest of
+ * the text, or what is static. false when out of memory: the watcher is asked again at the next
+ * bookmark. */
+static bool add_line(struct watch *w, struct blob *text, size_t split, struct blob *tail,
+		const char *static_tail)
 {
 	struct topic *topic = w->topic;
 	uint64_t now_usec = clock_boot_usec();
@@ -33,6 +35,8 @@ static bool add_line(struct watch *w, struct blob *text, size_t split, const cha
 	stream_add(&w->stream, told, told->data, told->length);
 	if (static_tail)
 		stream_add_static(&w->stream, static_tail);
+	else if (tail)
+		stream_add(&w->stream, tail, tail->data, tail->length);
 	else
 		stream_add(&w->stream, text, text->data + split, text->length - split);
 	w->bookmarks = topic->bookmarks;
@@ -45,7 +49,7 @@ static void add_list(struct watch *w)
 	size_t split = 0;
 
 	list = topic_list(w->topic, &split);
-	if (!add_line(w, list, split, NULL))
+	if (!add_line(w, list, split, NULL, NULL))
 		return;
 	w->fresh = false;
 	w->number = w->topic->update_next;
@@ -56,7 +60,7 @@ static void add_update(struct watch *w)
 {
 	const struct update *update = topic_update(w->topic, w->number);
 
-	if (!add_line(w, update->text, update->split, NULL))
+	if (!add_line(w, update->head, update->head->length, update->tail, NULL))
 		return;
 	w->number++;
 	w->reading.sent = update->revision;
@@ -66,7 +70,7 @@ static void add_bookmark(struct watch *w)
 {
 	struct blob *bookmark = topic_bookmark(w->topic);
 
-	(void) add_line(w, bookmark, bookmark ? bookmark->length : 0, "}\n");
+	(void) add_line(w, bookmark, bookmark ? bookmark->length : 0, NULL, "}\n");
 }
 
 static void watch_next(struct stream *stream)

@@ -204,6 +204,14 @@ struct source *directory_source_at(const struct directory *d, size_t i)
 	return NULL;
 }
 
+void directory_set_renderer(
+		struct directory *d, const struct directory_renderer *renderer, void *userdata)
+{
+	(void) d;
+	(void) renderer;
+	(void) userdata;
+}
+
 void directory_view_source(
 		const struct directory *d, const struct source *source, struct source_view *ret)
 {

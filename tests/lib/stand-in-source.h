@@ -121,6 +121,18 @@ int source_want(struct source *source, const struct usher_wanted *wanted, size_t
 	return 0;
 }
 
+void source_hold(struct source *source, const char *service)
+{
+	(void) source;
+	(void) service;
+}
+
+void source_go_on(struct source *source, const char *service)
+{
+	(void) source;
+	(void) service;
+}
+
 void source_get_status(const struct source *source, struct source_status *ret)
 {
 	*ret = (struct source_status){ .wanted = (unsigned) source->wanted_count };

@@ -400,7 +400,8 @@ struct usher_report {
 struct usher_selector {
 	size_t size;
 	/* At publication, for the candidates that the shared part of the chain left: compute what
-	 * picks need. May allocate. NULL: nothing to prepare. */
+	 * picks need. May allocate, and like the stages of the shared part, mark and release, it is
+	 * called on any thread. NULL: nothing to prepare. */
 	int (*prepare)(const void *instance, const struct usher_view *view,
 			const uint32_t *candidates, size_t count, void **ret_prepared);
 	void (*release)(void *prepared);
