@@ -10,7 +10,7 @@ import time
 import jute
 import pytest
 from scripted_zookeeper import curator, digest_of
-from usher import free_port, wait_until
+from usher import DEADLINE, free_port, wait_until
 from zookeeper_servers import Ensemble, Server
 
 SERVER = "ZooKeeper 3.8.0 of Debian 12, one server and three"
@@ -45,8 +45,9 @@ def feed(daemon, service="catalog"):
     return daemon.get(f"/v1/services/{service}")["feeds"][0]
 
 
-def wait_live(daemon, service="catalog"):
-    return wait_until("it is live", lambda: feed(daemon, service)["state"] == "live" and not feed(daemon, service)["error"])
+def wait_live(daemon, service="catalog", deadline=DEADLINE):
+    return wait_until("it is live", lambda: feed(daemon, service)["state"] == "live" and not feed(daemon, service)["error"],
+                      deadline)
 
 
 def wait_error(daemon, text="", service="catalog"):
@@ -410,7 +411,7 @@ def test_a_thousand_services_of_a_hundred_endpoints(usherd, zookeeper, report):
     began = time.monotonic()
     daemon = start(usherd, zookeeper, services=names, max_age="60s", options={"session_timeout": "10s"})
     for name in [*names[::97], names[-1]]:
-        daemon.wait_listed([f"i{i}" for i in range(100)], name)
+        daemon.wait_listed([f"i{i}" for i in range(100)], name, deadline=3 * DEADLINE)
     report.fact("100,000 endpoints listed after", f"{time.monotonic() - began:.1f} s")
     zookeeper.gone("s500", "i7")
     wait_until("it is gone", lambda: "i7" not in daemon.listed("s500"))
@@ -419,7 +420,7 @@ def test_a_thousand_services_of_a_hundred_endpoints(usherd, zookeeper, report):
         zookeeper.kill()
         wait_error(daemon, service="s1")
         zookeeper.start()
-        wait_live(daemon, "s1")
-        wait_live(daemon, "s999")
+        wait_live(daemon, "s1", 3 * DEADLINE)
+        wait_live(daemon, "s999", 3 * DEADLINE)
     zookeeper.gone("s501", "i8")
     wait_until("it is gone", lambda: "i8" not in daemon.listed("s501"))
