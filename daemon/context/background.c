@@ -92,27 +92,27 @@ static bool is_on_its_way_out(void *userdata, const char *id, const char *uid)
 static int judge(struct background *b)
 {
 	struct judgement *j = &b->judgement;
-	const struct observation *in_force = b->answers[b->feed];
+	const struct observation *in_force = b->answers[b->feed], *reference = b->reference;
 	struct usher_endpoints *set;
 	int r;
 
-	if (b->reference &&
-			guard_compare(b->reference->endpoints, b->offer->endpoints,
-					is_on_its_way_out, b, &j->removal) >= 0)
-		j->held = guard_holds(&j->removal, b->offer->verdict, b->guard_share);
-	if (j->held) {
-		r = guard_retain(b->reference->endpoints, b->offer->endpoints, is_on_its_way_out, b,
+	if (reference &&
+			guard_compare(reference->endpoints, b->offer->endpoints, is_on_its_way_out,
+					b, &j->removal) >= 0 &&
+			guard_holds(&j->removal, b->offer->verdict, b->guard_share)) {
+		r = guard_retain(reference->endpoints, b->offer->endpoints, is_on_its_way_out, b,
 				&set);
 		if (r < 0)
 			return r;
-		j->retained = observation_new(set, USHER_FRESH, b->reference->revision,
-				b->reference->observed_usec);
+		j->held = true;
+		j->retained = observation_new(
+				set, USHER_FRESH, reference->revision, reference->observed_usec);
 		if (!j->retained)
 			return -ENOMEM;
 	}
 	j->same = in_force &&
 			usher_endpoints_equal(in_force->endpoints,
-					(j->held ? j->retained : b->offer)->endpoints);
+					(j->retained ? j->retained : b->offer)->endpoints);
 	return 0;
 }
 
@@ -141,7 +141,8 @@ static int compute(struct background *b)
 	for (size_t i = 0; i < b->feed_count; i++)
 		sets[i] = b->answers[i] ? b->answers[i]->endpoints : NULL;
 	if (b->offer && !b->judgement.same)
-		sets[b->feed] = (b->judgement.held ? b->judgement.retained : b->offer)->endpoints;
+		sets[b->feed] = (b->judgement.retained ? b->judgement.retained : b->offer)
+						->endpoints;
 	r = merge(&b->rules, sets, b->feed_count, &b->merged);
 	if (r >= 0 && b->merged.endpoints)
 		r = computing_run(&b->computing, &b->input);
@@ -368,13 +369,13 @@ static void take_renderer(struct background *b, const struct context *c)
 static void take_offer(struct background *b, const struct context *c, const struct feed_state *f,
 		struct observation *offer)
 {
-	const struct observation *reference = f->base ? f->base : f->feed.observation;
+	struct observation *reference = f->base ? f->base : f->feed.observation;
 
 	b->feed = (size_t) (f - c->feeds);
 	b->offer = offer;
 	b->guard_share = c->config->guard_share;
 	if (reference && c->config->guard_share < 1 && c->config->guard_hold_usec > 0)
-		b->reference = observation_ref((struct observation *) (uintptr_t) reference);
+		b->reference = observation_ref(reference);
 }
 
 int background_start(struct context *c, struct feed_state *f, struct observation *offer,

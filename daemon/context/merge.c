@@ -226,8 +226,10 @@ static void join_earlier(struct merging *m, size_t feed, size_t i, size_t earlie
 
 static void join_new(struct merging *m, size_t feed, size_t i, const struct usher_endpoint *e)
 {
-	struct member *member = &m->members[m->count];
+	struct member *member;
 
+	assert(m->members);
+	member = &m->members[m->count];
 	(void) address_index_put(&m->addresses, e->address, e->port, (uint32_t) m->count);
 	*member = (struct member){ .id = e->id, .index = (uint32_t) i, .feed = (uint8_t) feed };
 	for (size_t k = 0; m->shown && k < m->feed_count; k++)
