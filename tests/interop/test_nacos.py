@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 
 import pytest
-from nacos_server import NacosServer
+from nacos_server import LASTING, NacosServer
 from usher import wait_until
 
 SERVER = "Nacos 3.1.0 (rebuilt as io.github.pig-mesh.nacos), one server"
@@ -93,6 +93,9 @@ def test_appear_change_drain_restore_disappear(usherd, nacos, service, open_port
     kind, (open_port, other) = {"ephemeral": ephemeral}, open_ports
     a, b = key(open_port), key(other)
     nacos.put(service, open_port, metadata={"version": "1", "zone": "east"}, weight=2.5, clusterName="c1", **kind)
+    if ephemeral == "false":
+        nacos.look_away(service, "c1")
+        nacos.look_away(service)
     daemon = start(usherd, nacos, service, {"api": api})
     daemon.wait_listed([a])
     assert daemon.listed()[a]["weight"] == 25
@@ -146,7 +149,7 @@ def test_users_and_permissions(usherd, tmp_path, open_ports):
                      properties=["nacos.core.auth.plugin.nacos.token.expire.seconds=20"]) as nacos:
         nacos.new_user("reader", "r-password", "r")
         for port in open_ports:
-            nacos.put("catalog", port)
+            nacos.put("catalog", port, ephemeral="true", metadata=LASTING)
         path = tmp_path / "password"
         path.write_text("wrong")
         daemon = start(usherd, nacos, "catalog", {"user": "reader", "password_file": str(path)})
@@ -159,6 +162,7 @@ def test_users_and_permissions(usherd, tmp_path, open_ports):
         record = daemon.wait_finished(drain["id"])
         assert "permission to write" in json.dumps(record)
         daemon.restore(ids[0])
+        daemon.wait_listed(ids)
 
         nacos.call("DELETE", "/v3/auth/permission", role="role-reader", resource="public:*:*", action="r")
         wait_until("it is denied", lambda: "403" in (feed(daemon)["error"] or ""))
@@ -169,12 +173,11 @@ def test_users_and_permissions(usherd, tmp_path, open_ports):
 
 
 def fill(nacos, services, endpoints):
-    """Over one connection, with instances that need no signs of life for an hour."""
-    lasting = json.dumps({f"preserved.{name}.timeout": "3600000" for name in ("heart.beat", "ip.delete")})
+    """Over one connection."""
     connection = http.client.HTTPConnection("127.0.0.1", nacos.port, timeout=60)
     for service in services:
         for i in range(endpoints):
-            fields = {"serviceName": service, "ip": f"10.0.{i // 250}.{i % 250 + 1}", "port": 8080, "metadata": lasting}
+            fields = {"serviceName": service, "ip": f"10.0.{i // 250}.{i % 250 + 1}", "port": 8080, "metadata": json.dumps(LASTING)}
             connection.request("POST", "/nacos/v3/client/ns/instance", urllib.parse.urlencode(fields),
                                {"Content-Type": "application/x-www-form-urlencoded"})
             assert json.loads(connection.getresponse().read())["code"] == 0
@@ -205,7 +208,7 @@ def test_many_services_and_endpoints(usherd, nacos, report):
 
 
 def test_the_time_from_a_write_to_the_watchers_line(usherd, nacos, service, open_port, report):
-    nacos.put(service, open_port)
+    nacos.put(service, open_port, ephemeral="true", metadata=LASTING)
     daemon = start(usherd, nacos, service, {"poll": "10s"})  # as the server says: it is told of changes
     daemon.wait_listed([key(open_port)])
     times = []
@@ -214,7 +217,7 @@ def test_the_time_from_a_write_to_the_watchers_line(usherd, nacos, service, open
         for i in range(30):
             time.sleep(0.3)
             before = time.monotonic()
-            nacos.put(service, open_port, metadata={"round": f"r{i}"})
+            nacos.put(service, open_port, ephemeral="true", metadata={"round": f"r{i}", **LASTING})
             stream.until(lambda line: f'r{i}"' in json.dumps(line))
             times.append((time.monotonic() - before) * 1000)
     report.times(times)
