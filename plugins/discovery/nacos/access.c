@@ -1,5 +1,6 @@
 #include "access.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -131,6 +132,7 @@ static const char *const form_headers[] = { "Content-Type: application/x-www-for
 static void fill_login(struct access *a, const struct form *path, const struct form *body,
 		struct usher_http_request *ret)
 {
+	assert(path->text && body->text);
 	*ret = (struct usher_http_request){
 		.size = sizeof(*ret),
 		.method = "POST",
@@ -167,8 +169,8 @@ int access_login(struct access *a, struct usher_error *reterr)
 static int read_login(struct access *a, const struct usher_http_event *event, uint64_t now,
 		struct usher_error *reterr)
 {
-	uint64_t ttl_usec;
-	char *token;
+	uint64_t ttl_usec = 0;
+	char *token = NULL;
 	int r = event->error;
 
 	if (r < 0)

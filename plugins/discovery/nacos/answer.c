@@ -359,31 +359,30 @@ void answer_instance_done(struct answer_instance *i)
 
 static int keep_instance(const json_t *item, struct answer_instance *ret)
 {
-	cleanup(answer_instance_done) struct answer_instance i = {
+	const json_t *meta = json_object_get(item, "metadata");
+	const char *ip = json_text_at(item, "ip"), *cluster = json_text_at(item, "clusterName");
+
+	*ret = (struct answer_instance){
 		.port = (uint16_t) json_integer_at(item, "port", 0),
 		.weight = weight_of(item),
 		.ephemeral = json_bool_at(item, "ephemeral", true),
 		.enabled = json_bool_at(item, "enabled", true),
+		.ours = says(meta, NACOS_OWNER_LABEL, NACOS_OWNER),
+		.ip = ip ? strdup(ip) : NULL,
+		.cluster = strdup(cluster ? cluster : NACOS_CLUSTER),
+		.metadata = json_is_object(meta) ? json_dumps(meta, JSON_COMPACT) : strdup("{}"),
 	};
-	const json_t *meta = json_object_get(item, "metadata");
-	const char *cluster = json_text_at(item, "clusterName");
-
-	i.ours = says(meta, NACOS_OWNER_LABEL, NACOS_OWNER);
-	i.ip = strdup(json_text_at(item, "ip"));
-	i.cluster = strdup(cluster ? cluster : NACOS_CLUSTER);
-	i.metadata = json_is_object(meta) ? json_dumps(meta, JSON_COMPACT) : strdup("{}");
-	if (!i.ip || !i.cluster || !i.metadata)
-		return -ENOMEM;
-	*ret = i;
-	i = (struct answer_instance){ 0 };
-	return 0;
+	if (ret->ip && ret->cluster && ret->metadata)
+		return 0;
+	answer_instance_done(ret);
+	return -ENOMEM;
 }
 
 int answer_find(const char *text, size_t size, const char *id, struct answer_instance *ret,
 		struct usher_error *reterr)
 {
 	autojson json_t *answer = NULL, *doubles = NULL;
-	const json_t *list, *around;
+	const json_t *list = NULL, *around = NULL;
 	int r = envelope_load(text, size, &answer, reterr);
 
 	if (r == 0)
@@ -412,7 +411,7 @@ int answer_parse_instance(const char *text, size_t size, struct answer_instance 
 {
 	struct instance i = { .endpoint = USHER_ENDPOINT_INIT };
 	autojson json_t *answer = NULL;
-	const json_t *data;
+	const json_t *data = NULL;
 	int r = envelope_load(text, size, &answer, reterr);
 
 	if (r == 0)

@@ -117,7 +117,7 @@ static int open_at(struct push *p, union address *at)
 
 int push_open(struct push *p, const struct nacos *n, struct usher_error *reterr)
 {
-	union address at;
+	union address at = { 0 };
 	int r = 0;
 
 	*p = (struct push){ .fd = -1 };

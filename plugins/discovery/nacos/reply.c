@@ -50,7 +50,7 @@ int reply_parse_names(const char *text, size_t size, char ***ret_names, size_t *
 		size_t *ret_total, struct usher_error *reterr)
 {
 	autojson json_t *answer = NULL;
-	const json_t *data, *list;
+	const json_t *data = NULL, *list;
 	json_int_t total;
 	int r = envelope_load(text, size, &answer, reterr);
 
@@ -83,7 +83,7 @@ int reply_parse_login(const char *text, size_t size, char **ret_token, uint64_t 
 		struct usher_error *reterr)
 {
 	autojson json_t *answer = NULL;
-	const json_t *data;
+	const json_t *data = NULL;
 	const char *token;
 	json_int_t ttl;
 	int r = envelope_load(text, size, &answer, reterr);

@@ -59,15 +59,14 @@ bool watch_is_for(const struct watch *w, const struct usher_wanted *wanted)
 static char *join(const char *const *words)
 {
 	size_t size = 1;
-	char *text;
+	char *text, *end;
 
 	for (size_t i = 0; words[i]; i++)
 		size += strlen(words[i]) + 1;
 	text = calloc(1, size);
-	for (size_t i = 0; text && words[i]; i++) {
-		(void) strcat(text, i ? "," : "");
-		(void) strcat(text, words[i]);
-	}
+	end = text;
+	for (size_t i = 0; text && words[i]; i++)
+		end = stpcpy(stpcpy(end, i ? "," : ""), words[i]);
 	return text;
 }
 
