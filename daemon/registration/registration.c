@@ -207,6 +207,17 @@ static bool replace_set(struct usher_endpoints **field, struct usher_endpoints *
 	return true;
 }
 
+static bool is_elsewhere(const struct usher_endpoints *before, const struct usher_endpoints *now)
+{
+	struct usher_endpoint a, b;
+
+	if (!before)
+		return false;
+	usher_endpoints_get(before, 0, &a);
+	usher_endpoints_get(now, 0, &b);
+	return a.port != b.port || strcmp(a.address, b.address) != 0;
+}
+
 static void lose_address(struct registration *g, const struct usher_error *why, int code)
 {
 	const char *text = usher_error_text(why, code);
@@ -235,6 +246,10 @@ static void find_endpoint(struct registration *g)
 		return;
 	}
 	registration_set_text(&g->trouble, NULL);
+	if (is_elsewhere(g->endpoint, set)) {
+		registration_set_text(&g->shown_id, NULL); /* that of the former address */
+		g->shown_usec = 0;
+	}
 	if (replace_set(&g->endpoint, set) && g->payload)
 		log_info(FIELDS(.value[LOG_SERVICE] = g->service, .value[LOG_ENDPOINT] = g->id),
 				"%s of %s is another now (address %s): registering that", g->id,

@@ -718,12 +718,12 @@ static void a_ramp_holds_nothing(void **state)
 	assert_state("a", REGISTRATION_REGISTERED);
 }
 
-static void a_drain_by_the_id_that_the_registry_gives_it_holds_it_too(void **state)
+/* The registry shows what is registered here under an id of its own. */
+static void start_with_another_id(void)
 {
 	struct usher_endpoints *set = usher_endpoints_new();
 	struct usher_endpoint e = USHER_ENDPOINT_INIT;
 
-	(void) state;
 	e.id = "a@node";
 	e.address = "10.0.0.5";
 	e.port = 80;
@@ -734,9 +734,29 @@ static void a_drain_by_the_id_that_the_registry_gives_it_holds_it_too(void **sta
 	start(HUB ITEMS "- " ITEM "}\n");
 	settle();
 	assert_state("a", REGISTRATION_REGISTERED);
+}
+
+static void a_drain_by_the_id_that_the_registry_gives_it_holds_it_too(void **state)
+{
+	(void) state;
+	start_with_another_id();
 	hold("a@node");
 	settle();
 	assert_state("a", REGISTRATION_HELD);
+	configure(HUB ITEMS "- " ITEM ", weight: 5}\n");
+	settle();
+	assert_state("a", REGISTRATION_HELD);
+}
+
+static void a_drain_of_who_has_its_former_address_does_not_hold_it(void **state)
+{
+	(void) state;
+	start_with_another_id();
+	configure(HUB ITEMS "- {service: catalog, id: a, port: 80, address: 10.0.0.9}\n");
+	settle();
+	hold("a@node");
+	settle();
+	assert_state("a", REGISTRATION_REGISTERED);
 }
 
 /* ---- stops ---- */
@@ -943,6 +963,7 @@ int main(void)
 		bench_test(a_drain_holds_it_and_its_end_tells_it_anew),
 		bench_test(a_ramp_holds_nothing),
 		bench_test(a_drain_by_the_id_that_the_registry_gives_it_holds_it_too),
+		bench_test(a_drain_of_who_has_its_former_address_does_not_hold_it),
 		bench_test(a_stop_takes_out_only_what_is_to_go),
 		bench_test(a_stop_with_nothing_to_take_out_is_over_at_once),
 		bench_test(a_crash_while_it_comes_loses_and_leaves_nothing),
