@@ -221,7 +221,7 @@ int registrations_prepare(struct registrations *r, struct config *config,
 
 /* Its id, which is that of the template as long as it takes an address and there is none. */
 static int name_declared(struct registrations *r, const struct registration_spec *spec, char **ret,
-		bool *ret_unnamed)
+		bool *ret_unnamed, struct usher_error *reterr)
 {
 	const struct registration_config *what = spec->what;
 	char chosen[INET6_ADDRSTRLEN];
@@ -235,7 +235,7 @@ static int name_declared(struct registrations *r, const struct registration_spec
 				0)
 			address = chosen;
 	}
-	code = registration_config_id(what, spec->config, address, ret, NULL);
+	code = registration_config_id(what, spec->config, address, ret, reterr);
 	*ret_unnamed = code == -EADDRNOTAVAIL;
 	if (*ret_unnamed) {
 		*ret = strdup(what->id);
@@ -261,26 +261,28 @@ static void take_over(struct registration *g)
 	g->is_leaving = false;
 }
 
-static void declare(struct registrations *r, struct registration_spec *spec)
+static int declare(struct registrations *r, struct registration_spec *spec)
 {
 	struct registration *g = NULL;
 	autofree char *id = NULL;
+	struct usher_error why = {};
 	bool is_unnamed;
-	int code = name_declared(r, spec, &id, &is_unnamed);
+	int code = name_declared(r, spec, &id, &is_unnamed, &why);
 
 	if (code >= 0)
 		code = find_or_add(r, spec->what->service, id, &g);
 	if (code < 0) {
 		log_error(FIELDS(.value[LOG_SERVICE] = spec->what->service),
 				"Cannot register an instance of %s: %s; trying again with the next change",
-				spec->what->service, strerrordesc_np(-code));
-		return;
+				spec->what->service, usher_error_text(&why, code));
+		return code;
 	}
 	take_over(g);
 	g->is_declared = true;
 	g->is_unnamed = is_unnamed;
 	if (g->spec != spec)
 		registration_set_spec(g, registration_spec_ref(spec));
+	return 0;
 }
 
 static void leave(struct registration *g)
@@ -290,14 +292,18 @@ static void leave(struct registration *g)
 	registration_set_spec(g, NULL);
 }
 
-/* Those that are declared, under the ids that they have now. */
+/* Those that are declared, under the ids that they have now. While one of them cannot be told by
+ * its id, nobody knows which of the others is it: then none is taken out. */
 static void declare_all(struct registrations *r)
 {
+	bool all_are_known = true;
+
 	for (size_t i = 0; i < r->count; i++)
 		r->all[i]->is_declared = false;
 	for (size_t i = 0; i < r->declared_count; i++)
-		declare(r, r->declared[i]);
-	for (size_t i = 0; i < r->count; i++) {
+		if (declare(r, r->declared[i]) < 0)
+			all_are_known = false;
+	for (size_t i = 0; all_are_known && i < r->count; i++) {
 		struct registration *g = r->all[i];
 
 		if (g->is_configured && !g->is_declared && !g->is_leaving)

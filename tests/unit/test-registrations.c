@@ -759,6 +759,27 @@ static void a_drain_of_who_has_its_former_address_does_not_hold_it(void **state)
 	assert_state("a", REGISTRATION_REGISTERED);
 }
 
+/* A template may give a name that is too long with the address of the day, and not with another. */
+static void what_has_no_name_yet_takes_nobody_out(void **state)
+{
+	char text[1024];
+
+	(void) state;
+	start(HUB ITEMS "- " ITEM "}\n");
+	settle();
+	(void) snprintf(text, sizeof(text),
+			HUB ITEMS
+			"- {service: catalog, id: \"%0*d-{address}\", port: 80, address: \"2001:db8::1234:5678\", sources: [hub]}\n",
+			CONFIG_NAME_MAX - 10, 0);
+	configure(text);
+	settle();
+	assert_state("a", REGISTRATION_REGISTERED);
+	assert_non_null(find_entry("hub catalog/a"));
+	configure(HUB);
+	settle();
+	assert_null(find_entry("hub catalog/a"));
+}
+
 /* ---- stops ---- */
 
 static void on_stopped(void *userdata)
@@ -964,6 +985,7 @@ int main(void)
 		bench_test(a_ramp_holds_nothing),
 		bench_test(a_drain_by_the_id_that_the_registry_gives_it_holds_it_too),
 		bench_test(a_drain_of_who_has_its_former_address_does_not_hold_it),
+		bench_test(what_has_no_name_yet_takes_nobody_out),
 		bench_test(a_stop_takes_out_only_what_is_to_go),
 		bench_test(a_stop_with_nothing_to_take_out_is_over_at_once),
 		bench_test(a_crash_while_it_comes_loses_and_leaves_nothing),
