@@ -5,6 +5,7 @@
  * chooses. */
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -140,6 +141,7 @@ static inline void *scripted_serve(void *userdata)
 			return NULL;
 		c->server = s;
 		c->fd = accept(s->fd, NULL, NULL);
+		(void) setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
 		c->number = atomic_fetch_add(&s->connections, 1);
 		open = atomic_fetch_add(&s->open, 1) + 1;
 		if (open > atomic_load(&s->most_open))

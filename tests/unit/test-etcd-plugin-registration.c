@@ -241,7 +241,7 @@ static void register_itself(struct played *p)
 	strcpy(p->value, "eyJhZGRyZXNzIjoiMTAuMC4wLjUiLCJwb3J0Ijo4MDgwLCJvd25lciI6IngifQ==");
 }
 
-static void assert_value(struct bench *b, const char *expected)
+static void assert_value_of(struct bench *b, const char *key, const char *expected)
 {
 	struct etcd_kv kv = { 0 };
 	json_t *pair;
@@ -251,19 +251,24 @@ static void assert_value(struct bench *b, const char *expected)
 	pair = json_pack("{s:s, s:s}", "key", b->played.key, "value", b->played.value);
 	pthread_mutex_unlock(&b->played.lock);
 	assert_ok(etcd_kv_read(pair, &kv, NULL));
-	assert_string_equal(kv.key, "/services/catalog/a");
+	assert_string_equal(kv.key, key);
 	assert_string_equal(kv.value, expected);
 	etcd_kv_done(&kv);
 	json_decref(pair);
 }
 
-static int add(struct bench *b, uint32_t weight)
+static void assert_value(struct bench *b, const char *expected)
+{
+	assert_value_of(b, "/services/catalog/a", expected);
+}
+
+static int add_id(struct bench *b, const char *id, uint32_t weight)
 {
 	struct usher_endpoint e = USHER_ENDPOINT_INIT;
 	struct usher_error why = { 0 };
 	int r;
 
-	e.id = "a";
+	e.id = id;
 	e.address = "10.0.0.5";
 	e.port = 8080;
 	e.weight = weight;
@@ -271,6 +276,11 @@ static int add(struct bench *b, uint32_t weight)
 	if (r < 0)
 		print_message("%s\n", why.text);
 	return r;
+}
+
+static int add(struct bench *b, uint32_t weight)
+{
+	return add_id(b, "a", weight);
 }
 
 static int renew(struct bench *b)
@@ -283,6 +293,9 @@ static int set_state(struct bench *b, enum usher_admin_state state)
 	return etcd_registration_set_state(&b->etcd, &b->service, "a", state, NULL);
 }
 
+#define REGISTRATIONS_MAX 4096
+
+#define OWNED "{\"address\":\"10.0.0.5\",\"port\":8080,\"owner\":\"x\"}"
 #define PLAIN "{\"address\":\"10.0.0.5\",\"port\":8080}"
 #define HEAVY "{\"address\":\"10.0.0.5\",\"port\":8080,\"weight\":50}"
 
@@ -497,6 +510,38 @@ static void test_a_key_whose_instance_has_ended_comes_back_as_ours(void **state)
 	tear_down(&b);
 }
 
+static void take_out_others(struct bench *b, const char *id)
+{
+	change(b, register_itself);
+	assert_ok(etcd_registration_remove(&b->etcd, &b->service, id, NULL));
+}
+
+static void test_keys_of_others_are_taken_out_without_end_and_the_oldest_are_forgotten(void **state)
+{
+	char id[32] = "";
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	take_out_others(&b, "a");
+	for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+		(void) snprintf(id, sizeof(id), "n%u", i);
+		take_out_others(&b, id);
+	}
+	/* The last comes back as it was, the first as much as its endpoint tells. */
+	assert_ok(add_id(&b, id, 1));
+	assert_value_of(&b, "/services/catalog/n4095", OWNED);
+	assert_int_equal(b.played.lease, 55);
+	assert_ok(add(&b, 1));
+	assert_value(&b, PLAIN);
+	/* What is ours is never forgotten for others. */
+	take_out_others(&b, "one");
+	take_out_others(&b, "two");
+	assert_ok(renew(&b));
+	assert_value(&b, PLAIN);
+	tear_down(&b);
+}
+
 static void test_an_id_that_makes_no_key_is_refused(void **state)
 {
 	struct usher_error why = { 0 };
@@ -525,6 +570,8 @@ int main(void)
 		cmocka_unit_test(
 				test_a_restarted_usherd_puts_a_key_back_under_the_lease_that_its_endpoint_tells),
 		cmocka_unit_test(test_a_renewal_is_due_after_a_third_of_what_etcd_grants),
+		cmocka_unit_test(
+				test_keys_of_others_are_taken_out_without_end_and_the_oldest_are_forgotten),
 		cmocka_unit_test(test_an_id_that_makes_no_key_is_refused),
 	};
 

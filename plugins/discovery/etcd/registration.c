@@ -10,7 +10,10 @@
  * A drain takes out keys that instances have put themselves, too. Their values and leases are
  * remembered, and a restore puts them back as they were: the instance keeps its lease alive all the
  * while, and its value may say more than usher reads. The lease is in the endpoint's metadata, too,
- * which the host keeps, so that the key comes back under it after a restart. */
+ * which the host keeps, so that the key comes back under it after a restart.
+ *
+ * Many of those never come back, and nobody says so: where there are too many, the oldest is
+ * forgotten, and comes back as one of before a restart does. */
 
 #include <assert.h>
 #include <errno.h>
@@ -35,8 +38,8 @@ struct registration {
 
 struct etcd_registrations {
 	struct etcd_session session;
-	uint64_t ttl_usec; /* that etcd has granted last */
-	struct registration *list;
+	uint64_t ttl_usec;         /* that etcd has granted last */
+	struct registration *list; /* the newest first */
 	size_t count;
 };
 
@@ -96,36 +99,6 @@ static struct registration *find(struct etcd_registrations *all, const char *key
 	return NULL;
 }
 
-/* Takes the value. */
-static int remember(struct etcd_registrations *all, const char *key, char *value, int64_t lease,
-		struct registration **ret, struct usher_error *reterr)
-{
-	struct registration *r = find(all, key);
-	autofree char *owned = value;
-
-	if (!owned)
-		return out_of_memory(reterr);
-	if (!r) {
-		if (all->count == REGISTRATIONS_MAX)
-			return usher_error_set(reterr, -E2BIG, "there are %d registrations already",
-					REGISTRATIONS_MAX);
-		r = calloc(1, sizeof(*r));
-		if (!r || !(r->key = strdup(key))) {
-			free(r);
-			return out_of_memory(reterr);
-		}
-		r->next = all->list;
-		all->list = r;
-		all->count++;
-	}
-	free(r->value);
-	r->value = take(owned);
-	r->lease = lease;
-	r->is_others = false;
-	*ret = r;
-	return 0;
-}
-
 static struct registration *find_ours(struct etcd_registrations *all, const char *key)
 {
 	struct registration *r = find(all, key);
@@ -145,6 +118,62 @@ static void forget(struct etcd_registrations *all, const char *key)
 		registration_free(r);
 		return;
 	}
+}
+
+static void forget_oldest_of_others(struct etcd_registrations *all)
+{
+	const struct registration *oldest = NULL;
+
+	for (const struct registration *r = all->list; r; r = r->next)
+		if (r->is_others)
+			oldest = r;
+	if (oldest)
+		forget(all, oldest->key);
+}
+
+static int add_new(struct etcd_registrations *all, const char *key, struct registration **ret,
+		struct usher_error *reterr)
+{
+	struct registration *r;
+
+	if (all->count == REGISTRATIONS_MAX)
+		forget_oldest_of_others(all);
+	if (all->count == REGISTRATIONS_MAX)
+		return usher_error_set(reterr, -E2BIG, "there are %d registrations already",
+				REGISTRATIONS_MAX);
+	r = calloc(1, sizeof(*r));
+	if (!r || !(r->key = strdup(key))) {
+		free(r);
+		return out_of_memory(reterr);
+	}
+	r->next = all->list;
+	all->list = r;
+	all->count++;
+	*ret = r;
+	return 0;
+}
+
+/* Takes the value. */
+static int remember(struct etcd_registrations *all, const char *key, char *value, int64_t lease,
+		struct registration **ret, struct usher_error *reterr)
+{
+	struct registration *r = find(all, key);
+	autofree char *owned = value;
+	int code;
+
+	if (!owned)
+		return out_of_memory(reterr);
+	if (!r) {
+		code = add_new(all, key, &r, reterr);
+		if (code < 0)
+			return code;
+	}
+	free(r->value);
+	r->value = take(owned);
+	r->lease = lease;
+	r->is_others = false;
+	*ret = r;
+	return 0;
 }
 
 static int key_of(const struct etcd *e, const struct usher_wanted *service, const char *id,
