@@ -135,10 +135,21 @@ static struct fake_drain *note_drain(struct usher_source *s, const char *service
 	return d;
 }
 
+static bool refuse_drain(struct usher_source *s)
+{
+	if (s->drains_refused == 0)
+		return false;
+	s->drains_refused--;
+	return true;
+}
+
 int usher_source_drain(struct usher_source *source, const struct usher_drain_request *request)
 {
-	struct fake_drain *d = note_drain(source, request->service, request->id);
+	struct fake_drain *d;
 
+	if (refuse_drain(source))
+		return -E2BIG;
+	d = note_drain(source, request->service, request->id);
 	d->wanted = true;
 	(void) snprintf(d->uid, sizeof(d->uid), "%s", request->uid ? request->uid : "");
 	(void) snprintf(d->reason, sizeof(d->reason), "%s", request->reason ? request->reason : "");
@@ -148,6 +159,8 @@ int usher_source_drain(struct usher_source *source, const struct usher_drain_req
 
 int usher_source_undrain(struct usher_source *source, const char *service, const char *id)
 {
+	if (refuse_drain(source))
+		return -E2BIG;
 	(void) note_drain(source, service, id);
 	return 0;
 }

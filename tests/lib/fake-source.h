@@ -36,6 +36,7 @@ struct usher_source {
 	size_t known_count;
 	struct fake_drain drains[FAKE_DRAINS_MAX];
 	size_t drain_count;
+	unsigned drains_refused; /* the next so many words about drains: E2BIG */
 	/* Called for each wait, with its number from 0. Returns what usher_source_wait() returns.
 	 */
 	int (*on_wait)(struct usher_source *source, const struct usher_wait *wait, unsigned number);

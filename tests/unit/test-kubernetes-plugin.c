@@ -382,7 +382,10 @@ static void play(struct play *p, bool (*answer)(struct scripted_connection *c, s
 {
 	extern const struct usher_plugin usher_plugin;
 
-	*p = (struct play){ .answer = answer, .is_over = is_over, .instance = p->instance };
+	*p = (struct play){ .answer = answer,
+		.is_over = is_over,
+		.instance = p->instance,
+		.source.drains_refused = p->source.drains_refused };
 	scripted_server_start(&p->server, answer_play, p);
 	p->servers[0] = p->server.url;
 	p->instance.drains = pod_drains_new();
@@ -581,6 +584,39 @@ static void a_pod_that_stays_is_said_to_stay(void **state)
 	play(&p, show_pods_that_stay, is_said);
 	assert_false(fake_source_drain(&p.source, "web", "web-1-pod")->wanted);
 	play_done(&p);
+}
+
+static void what_usherd_has_no_room_for_is_said_again(void **state)
+{
+	struct play p = { .instance = { .pods = true, .node_name = "n1" },
+		.source.drains_refused = 2 };
+	struct play stays = p;
+
+	(void) state;
+	play(&p, show_pods, is_said);
+	assert_true(fake_source_drain(&p.source, "web", "web-1-pod")->wanted);
+	play_done(&p);
+	play(&stays, show_pods_that_stay, is_said);
+	assert_false(fake_source_drain(&stays.source, "web", "web-1-pod")->wanted);
+	assert_int_equal(fake_source_drain(&stays.source, "web", "web-1-pod")->said, 1);
+	play_done(&stays);
+}
+
+static void that_a_pod_stays_is_said_once_until_a_drain_was_asked_for(void **state)
+{
+	struct pod_drains *d = pod_drains_new();
+
+	(void) state;
+	assert_ok(pod_drains_ask(d, "u-a", "web", false));
+	assert_false(pod_drains_is_said_to_stay(d, "u-a", "web"));
+	pod_drains_said_to_stay(d, "u-a", "web");
+	assert_ok(pod_drains_ask(d, "u-a", "web", false));
+	assert_true(pod_drains_is_said_to_stay(d, "u-a", "web"));
+	assert_false(pod_drains_is_said_to_stay(d, "u-a", "grpc"));
+	assert_ok(pod_drains_ask(d, "u-a", "web", true));
+	assert_ok(pod_drains_ask(d, "u-a", "web", false));
+	assert_false(pod_drains_is_said_to_stay(d, "u-a", "web"));
+	(void) pod_drains_free(d);
 }
 
 /* ---- registration ---- */
@@ -824,6 +860,8 @@ int main(void)
 		cmocka_unit_test(denied_is_no_emptiness),
 		cmocka_unit_test(an_annotated_pod_of_this_node_is_asked_to_be_drained),
 		cmocka_unit_test(a_pod_that_stays_is_said_to_stay),
+		cmocka_unit_test(what_usherd_has_no_room_for_is_said_again),
+		cmocka_unit_test(that_a_pod_stays_is_said_once_until_a_drain_was_asked_for),
 		cmocka_unit_test(a_gate_is_opened_and_shut),
 		cmocka_unit_test(what_a_condition_says_already_is_not_written_again),
 		cmocka_unit_test(a_pod_that_cannot_be_told_is_a_reason_with_its_remedy),

@@ -12,6 +12,7 @@
 struct pod_drain {
 	char *uid, *service;
 	bool is_wanted;
+	bool is_said_to_stay;
 	bool is_told; /* and then the rest */
 	enum usher_drain_state state;
 	uint64_t since_usec;
@@ -93,10 +94,35 @@ int pod_drains_ask(struct pod_drains *d, const char *uid, const char *service, b
 		one = add(d, uid, service);
 	if (one && wanted && !one->is_wanted)
 		one->is_told = false; /* of an earlier drain */
-	if (one)
+	if (one) {
 		one->is_wanted = wanted;
+		one->is_said_to_stay &= !wanted;
+	}
 	(void) pthread_mutex_unlock(&d->lock);
 	return one ? 0 : -ENOMEM;
+}
+
+bool pod_drains_is_said_to_stay(struct pod_drains *d, const char *uid, const char *service)
+{
+	const struct pod_drain *one;
+	bool is_said;
+
+	(void) pthread_mutex_lock(&d->lock);
+	one = find(d, uid, service);
+	is_said = one && one->is_said_to_stay;
+	(void) pthread_mutex_unlock(&d->lock);
+	return is_said;
+}
+
+void pod_drains_said_to_stay(struct pod_drains *d, const char *uid, const char *service)
+{
+	struct pod_drain *one;
+
+	(void) pthread_mutex_lock(&d->lock);
+	one = find(d, uid, service);
+	if (one)
+		one->is_said_to_stay = true;
+	(void) pthread_mutex_unlock(&d->lock);
 }
 
 static bool is_there(const struct shelf *pods, const char *uid)

@@ -27,6 +27,9 @@ struct pod_drains *pod_drains_free(struct pod_drains *d);
 
 /* Whether the Pod is to be drained in that service. Returns 0, -ENOMEM. */
 int pod_drains_ask(struct pod_drains *d, const char *uid, const char *service, bool wanted);
+/* Whether usherd was told that it stays, and: it was. Asking for a drain ends that. */
+bool pod_drains_is_said_to_stay(struct pod_drains *d, const char *uid, const char *service);
+void pod_drains_said_to_stay(struct pod_drains *d, const char *uid, const char *service);
 /* All has been said of the Pods that there are; the others are forgotten. */
 void pod_drains_keep(struct pod_drains *d, const struct shelf *pods);
 /* How it goes in one service. Returns 1; 0 when it is no news of that Pod, but of one that had its

@@ -151,7 +151,7 @@ static uint64_t time_left(const struct pod *p)
 							      : DEADLINE_LEAST_USEC;
 }
 
-static void ask_for_drain(
+static int ask_for_drain(
 		struct watcher *w, const struct answer *a, const char *id, const struct pod *p)
 {
 	char reason[REASON_MAX];
@@ -162,7 +162,7 @@ static void ask_for_drain(
 	else
 		(void) snprintf(reason, sizeof(reason), "annotation %s of Pod %s/%s: %s",
 				POD_DRAIN_ANNOTATION, p->space, p->name, p->annotation);
-	(void) usher_source_drain(w->source,
+	return usher_source_drain(w->source,
 			&(const struct usher_drain_request){
 					.size = sizeof(struct usher_drain_request),
 					.service = a->service,
@@ -191,7 +191,22 @@ static uint64_t sum_up(const struct watcher *w, const struct answer *a)
 	return sum;
 }
 
-/* What is not said for lack of memory is said again later. */
+/* That a Pod stays is said once: an earlier run may have asked for a drain. */
+static int say_one(struct watcher *w, const struct answer *a, const char *id, const struct pod *p)
+{
+	struct pod_drains *drains = w->options->drains;
+	bool wanted = pod_is_to_be_drained(p);
+	int r = pod_drains_ask(drains, p->uid, a->service, wanted);
+
+	if (r < 0 || (!wanted && pod_drains_is_said_to_stay(drains, p->uid, a->service)))
+		return r;
+	r = wanted ? ask_for_drain(w, a, id, p) : usher_source_undrain(w->source, a->service, id);
+	if (r == 0 && !wanted)
+		pod_drains_said_to_stay(drains, p->uid, a->service);
+	return r;
+}
+
+/* What is not said, for lack of memory or since too much waits for usherd, is said again later. */
 static bool say(struct watcher *w, const struct answer *a)
 {
 	const struct shelf *shelf = &w->pods->shelf;
@@ -203,14 +218,8 @@ static bool say(struct watcher *w, const struct answer *a)
 
 		if (at < 0)
 			continue;
-		if (pod_drains_ask(w->options->drains, p->uid, a->service,
-				    pod_is_to_be_drained(p)) < 0)
+		if (say_one(w, a, usher_endpoints_id(a->told, (size_t) at), p) < 0)
 			is_said = false;
-		if (pod_is_to_be_drained(p))
-			ask_for_drain(w, a, usher_endpoints_id(a->told, (size_t) at), p);
-		else
-			(void) usher_source_undrain(w->source, a->service,
-					usher_endpoints_id(a->told, (size_t) at));
 	}
 	return is_said;
 }
