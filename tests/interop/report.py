@@ -14,7 +14,7 @@ class NothingLost:
         self.thread = threading.Thread(target=self.look)
 
     def look(self):
-        while not self.over.wait(0.05):
+        while not self.looks or not self.over.wait(0.05):
             try:
                 listed = set(self.daemon.listed(self.service))
                 picked = self.daemon.pick(self.service).status
@@ -60,6 +60,7 @@ class Report:
         with NothingLost(daemon, ids, service) as seen:
             yield
         self.faults[fault] = self.faults.get(fault, 0) + seen.looks
+        assert seen.looks, f"{fault}: it was never looked whether {seen.ids} are listed"
         assert not seen.lost, f"{fault}: {len(seen.lost)} of {seen.looks} looks had less than {seen.ids}: {seen.lost[:3]}"
 
     def measured(self):
