@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import subprocess
+import threading
 import time
 
 import pytest
@@ -652,7 +653,7 @@ def test_giving_up_is_124_and_the_drain_goes_on(ctl):
     started(ctl, Channel())
     began = time.monotonic()
     err = ctl("drain", "catalog/catalog-a", "--wait-timeout", "300ms", code=124).stderr
-    assert 0.25 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.25
     assert f"gave up waiting after 300ms; the drain of catalog/catalog-a goes on as {DRAIN}" in err
     assert "timeout" not in ctl.admin.asked("POST", "/v1/drains")[0].body
 
@@ -758,7 +759,7 @@ def test_cancel_by_id_and_by_endpoint(ctl):
 # ---- watch ----
 
 
-def read_lines(process, count, seconds=10):
+def read_lines(process, count, seconds=60):
     text = b""
     end = time.monotonic() + seconds
     while text.count(b"\n") < count:
@@ -817,7 +818,7 @@ def test_watch_of_what_is_not_there(ctl):
 # ---- terminals ----
 
 
-def on_terminal(ctl, *arguments, columns=100, seconds=20, until=None, press=None, **env):
+def on_terminal(ctl, *arguments, columns=100, seconds=60, until=None, press=None, **env):
     child, fd = pty.fork()
     if child == 0:
         os.execve(USHERCTL, [str(USHERCTL), *arguments], {**ctl.env, **env})
@@ -913,11 +914,14 @@ def test_completion_knows_verbs_options_and_names(ctl):
 
 
 def test_completion_is_quick_and_silent_without_a_daemon(ctl):
-    ctl.daemon.on("GET", "/v1/services", lambda request: time.sleep(20))
+    over = threading.Event()
+    ctl.daemon.on("GET", "/v1/services", lambda request: over.wait(60))
     began = time.monotonic()
     done = ctl("__complete", "pick", "")
+    took = time.monotonic() - began
+    over.set()
     assert (done.stdout, done.stderr) == ("", "")
-    assert time.monotonic() - began < 2
+    assert took < 30  # and not until usherd answers
     ctl.daemon.stop()
     done = ctl("__complete", "pick", "")
     assert (done.stdout, done.stderr) == ("", "")
@@ -956,7 +960,7 @@ def test_bash_completes_at_a_real_prompt(ctl):
     os.write(fd, b"source <(usherctl completion bash); echo ready\n")
     text = b""
     sent = False
-    end = time.monotonic() + 15
+    end = time.monotonic() + 60
     while time.monotonic() < end and b"catalog-a --wait" not in text.replace(b"\x07", b""):
         if select.select([fd], [], [], 0.1)[0]:
             text += os.read(fd, 65536)
@@ -993,7 +997,7 @@ def test_zsh_completes_at_a_real_prompt(ctl):
     os.write(fd, f"fpath=({folder} $fpath); autoload -Uz compinit; compinit -D -u; echo rea''dy\n".encode())
     text = b""
     sent = False
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while time.monotonic() < end and b"--wait-timeout" not in text:
         if select.select([fd], [], [], 0.1)[0]:
             text += os.read(fd, 65536)
