@@ -196,6 +196,15 @@ static void what_ends_badly_is_no_answer_whatever_it_printed(void **state)
 	}
 }
 
+static void a_text_for_the_shell_is_told_to_nobody(void **state)
+{
+	struct scene *s = *state;
+
+	run(s, "password=hunter2; echo no database >&2; exit 1", 0, 1);
+	assert_failed(s, EIO, "/bin/sh: failed with exit status 1; its last words: no database");
+	assert_null(strstr(answer(s)->text, "hunter2"));
+}
+
 static void a_program_that_is_not_there_says_so(void **state)
 {
 	struct scene *s = *state;
@@ -519,6 +528,7 @@ int main(void)
 		RUN(what_a_program_prints_is_offered_again_and_again),
 		RUN(a_service_may_be_empty_on_purpose),
 		RUN(what_ends_badly_is_no_answer_whatever_it_printed),
+		RUN(a_text_for_the_shell_is_told_to_nobody),
 		RUN(a_program_that_is_not_there_says_so),
 		RUN(one_that_hangs_is_ended_with_what_it_started),
 		RUN(one_that_ignores_the_order_to_end_is_killed),

@@ -406,8 +406,8 @@ int program_error(const struct program *p, struct usher_error *reterr, int code,
 	va_end(arguments);
 	if (p->word_count == 0)
 		return usher_error_set(reterr, code, "%s: %s", exec_name(p->exec), text);
-	return usher_error_set(reterr, code, "%s: %s; its last words: %s", p->exec->command[0],
-			text, p->words);
+	return usher_error_set(reterr, code, "%s: %s; its last words: %s", exec_name(p->exec), text,
+			p->words);
 }
 
 int program_judge(const struct program *p, struct usher_error *reterr)
