@@ -70,10 +70,11 @@ def test_five_hundred_clients_come_back_spread_over_the_window(usherd, agent):
         len(times) - before[name] >= 6 for name, times in agent.times().items()), deadline=180, every=0.5)
 
     came = {name: [when for when, _ in times[before[name]:]] for name, times in agent.times().items()}
-    waited = [times[5] - times[4] for times in came.values()]
-    assert max(waited) - min(waited) >= 0.8 * WINDOW
-    # No part of the window has more than its share, as it would if some of them kept step.
-    share = collections.Counter(min(int(10 * each / WINDOW), 9) for each in waited)
+    waited = sorted(times[5] - times[4] for times in came.values())
+    # Most of the window is in use, whatever a slow machine adds to each wait and however late a few are.
+    assert waited[9 * CLIENTS // 10] - waited[CLIENTS // 10] >= 0.4 * WINDOW
+    # No tenth of the window, nor as long a time behind it, has more than its share, as it would if some of them kept step.
+    share = collections.Counter(int(10 * each / WINDOW) for each in waited)
     assert max(share.values()) < 0.25 * CLIENTS, share
     # Nor do they meet again by the clock.
     moments = sorted(times[5] for times in came.values())
