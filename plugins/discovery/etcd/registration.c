@@ -167,6 +167,7 @@ static int remember(struct etcd_registrations *all, const char *key, char *value
 		code = add_new(all, key, &r, reterr);
 		if (code < 0)
 			return code;
+		assert(r);
 	}
 	free(r->value);
 	r->value = take(owned);
