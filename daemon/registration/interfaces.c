@@ -86,14 +86,27 @@ struct attributes {
 	struct rtattr *of[IFA_MAX > IFLA_IFNAME ? IFA_MAX + 1 : IFLA_IFNAME + 1];
 };
 
+/* The kernel's macros go past the end where the last one is not padded. */
+static size_t step(size_t length, size_t left)
+{
+	size_t padded = NLMSG_ALIGN(length);
+
+	return padded < left ? padded : left;
+}
+
 static void find_attributes(struct rtattr *first, size_t left, struct attributes *ret)
 {
-	unsigned size = (unsigned) left;
+	struct rtattr *a = first;
 
 	*ret = (struct attributes){};
-	for (struct rtattr *a = first; RTA_OK(a, size); a = RTA_NEXT(a, size))
+	while (left >= sizeof(*a) && a->rta_len >= sizeof(*a) && a->rta_len <= left) {
+		size_t length = step(a->rta_len, left);
+
 		if (a->rta_type < ELEMENTS(ret->of))
 			ret->of[a->rta_type] = a;
+		a = (void *) ((char *) a + length);
+		left -= length;
+	}
 }
 
 static int take_link(struct interface_table *table, struct nlmsghdr *message)
@@ -178,23 +191,36 @@ static int take_error(struct nlmsghdr *message)
 	return error->error;
 }
 
+static int take_message(struct interface_table *table, struct nlmsghdr *message)
+{
+	switch (message->nlmsg_type) {
+	case NLMSG_DONE:
+		return 1;
+	case NLMSG_ERROR:
+		return take_error(message);
+	case RTM_NEWLINK:
+		return take_link(table, message);
+	case RTM_NEWADDR:
+		return take_address(table, message);
+	default:
+		return 0;
+	}
+}
+
 int interface_table_take(struct interface_table *table, void *messages, size_t size)
 {
 	struct nlmsghdr *message = messages;
-	unsigned left = (unsigned) size;
 	int r = 0;
 
-	for (; NLMSG_OK(message, left) && r >= 0; message = NLMSG_NEXT(message, left)) {
-		if (message->nlmsg_type == NLMSG_DONE)
-			return 1;
-		if (message->nlmsg_type == NLMSG_ERROR)
-			r = take_error(message);
-		else if (message->nlmsg_type == RTM_NEWLINK)
-			r = take_link(table, message);
-		else if (message->nlmsg_type == RTM_NEWADDR)
-			r = take_address(table, message);
+	while (r == 0 && size >= sizeof(*message) && message->nlmsg_len >= sizeof(*message) &&
+			message->nlmsg_len <= size) {
+		size_t length = step(message->nlmsg_len, size);
+
+		r = take_message(table, message);
+		message = (void *) ((char *) message + length);
+		size -= length;
 	}
-	return r < 0 ? r : 0;
+	return r;
 }
 
 /* ---- asking ---- */
