@@ -45,7 +45,12 @@ def states(daemon, service="catalog"):
 
 
 def wait_states(daemon, service="catalog", **expected):
-    return wait_until(f"the states of {service} are {expected}", lambda: states(daemon, service) == expected)
+    def are_so():
+        answer = daemon.call("GET", f"/v1/services/{service}/endpoints?all=true")
+        # A service that has just been declared may have no answer from its source yet.
+        return answer.status == 200 and {e["id"]: e["health"]["state"] for e in answer.json["endpoints"]} == expected
+
+    return wait_until(f"the states of {service} are {expected}", are_so)
 
 
 def pick_code(daemon):
