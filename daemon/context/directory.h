@@ -6,6 +6,7 @@
  * from the rollouts (overrides); snapshots go out to whoever subscribed. Thread: the core's. */
 
 #include <stdint.h>
+#include <string.h>
 
 #include <systemd/sd-event.h>
 
@@ -87,6 +88,17 @@ size_t directory_count(const struct directory *d);
 struct context *directory_at(const struct directory *d, size_t i); /* in the order of names */
 size_t directory_source_count(const struct directory *d);
 struct source *directory_source_at(const struct directory *d, size_t i);
+/* The one of that name, or NULL. */
+static inline struct source *directory_find_source(const struct directory *d, const char *name)
+{
+	for (size_t i = 0; i < directory_source_count(d); i++) {
+		struct source *source = directory_source_at(d, i);
+
+		if (source && strcmp(source_name(source), name) == 0)
+			return source;
+	}
+	return NULL;
+}
 /* A source as a whole, with what its services know of it. It is stale when none of them has an
  * answer of it that is live, though some have one, and it does not fail. */
 struct source_view {

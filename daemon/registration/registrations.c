@@ -134,13 +134,7 @@ void registrations_wake_lane(struct registrations *r, const struct lane *lane)
 
 struct source *registrations_source(const struct registrations *r, const char *name)
 {
-	for (size_t i = 0; i < directory_source_count(r->directory); i++) {
-		struct source *source = directory_source_at(r->directory, i);
-
-		if (source && strcmp(source_name(source), name) == 0)
-			return source;
-	}
-	return NULL;
+	return directory_find_source(r->directory, name);
 }
 
 /* ---- events ---- */

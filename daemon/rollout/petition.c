@@ -157,15 +157,7 @@ static struct operation *find_answer(const struct petition *p)
 
 static struct source *find_source(const struct petition *p)
 {
-	const struct directory *d = p->rollout->directory;
-
-	for (size_t i = 0; i < directory_source_count(d); i++) {
-		struct source *source = directory_source_at(d, i);
-
-		if (strcmp(source_name(source), p->source) == 0)
-			return source;
-	}
-	return NULL;
+	return directory_find_source(p->rollout->directory, p->source);
 }
 
 /* ---- act ---- */
