@@ -8,7 +8,7 @@
 
 #include "test.h"
 
-#define LOOP_DEADLINE_USEC (20 * UINT64_C(1000000))
+#define LOOP_DEADLINE_USEC (120 * UINT64_C(1000000))
 
 /* Turn the loop until reached(userdata), or fail the test. */
 static inline void loop_until(sd_event *event, bool (*reached)(void *userdata), void *userdata)
