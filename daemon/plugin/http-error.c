@@ -38,12 +38,6 @@ int http_error_code(CURLcode code)
 	}
 }
 
-bool http_error_is_connecting(CURLcode code)
-{
-	return code == CURLE_COULDNT_CONNECT || code == CURLE_COULDNT_RESOLVE_HOST ||
-			code == CURLE_SSL_CONNECT_ERROR || code == CURLE_PEER_FAILED_VERIFICATION;
-}
-
 /* The first line of what a server says, for people: printable, and not much of it. */
 static void first_line(const char *data, size_t size, char *ret, size_t ret_size)
 {

@@ -400,13 +400,10 @@ static void judge(struct exchange *x, CURLcode code)
 	}
 }
 
-/* The next request tries another server, unless somebody has moved on already. */
-static void move_on(struct exchange *x)
+/* Whether it is the server that failed. */
+static bool gave_no_answer(const struct exchange *x)
 {
-	struct usher_http *h = x->http;
-
-	if (h->server == x->server)
-		h->server = (h->server + 1) % h->server_count;
+	return x->error < 0 && x->error != -ENOMEM && !x->too_large;
 }
 
 bool exchange_finish(struct exchange *x, CURLcode code)
@@ -423,8 +420,8 @@ bool exchange_finish(struct exchange *x, CURLcode code)
 		set_error(x, r, "cannot be asked again");
 	} else {
 		judge(x, code);
-		if (code != CURLE_OK && !x->lost && http_error_is_connecting(code))
-			move_on(x);
+		if (gave_no_answer(x))
+			usher_http_leave(x->http, x->http->servers[x->server]);
 	}
 	x->over = true;
 	http_queue(x);

@@ -316,9 +316,10 @@ int usher_http_start(
 	return 0;
 }
 
-void usher_http_change_server(struct usher_http *h)
+void usher_http_leave(struct usher_http *h, const char *server)
 {
-	h->server = (h->server + 1) % h->server_count;
+	if (server && strcmp(h->servers[h->server], server) == 0)
+		h->server = (h->server + 1) % h->server_count;
 }
 
 void usher_http_cancel(struct usher_http *h, uint64_t id)

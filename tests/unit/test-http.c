@@ -392,6 +392,48 @@ static void test_a_server_that_cannot_be_reached_gives_way_to_the_next(void **st
 	tear_down(&b);
 }
 
+static void test_a_server_that_gives_no_answer_gives_way_to_the_next(void **state)
+{
+	struct scripted_server broken;
+	struct usher_http_event event;
+	unsigned failed = 0;
+	struct bench b;
+
+	(void) state;
+	set_up(&b, answer_hello);
+	scripted_server_start(&broken, answer_cut_short, &b);
+	b.servers[1] = broken.url;
+	open_http(&b);
+	for (unsigned i = 0; i < 3; i++) {
+		event = ask(&b, "/");
+		failed += event.error != 0;
+	}
+	assert_true(failed <= 1);
+	assert_string_equal(event.server, b.server.url);
+	tear_down(&b);
+	scripted_server_stop(&broken);
+}
+
+static void test_of_many_who_leave_a_server_the_first_moves_them_all(void **state)
+{
+	struct scripted_server other;
+	const char *left;
+	struct bench b;
+
+	(void) state;
+	set_up(&b, answer_hello);
+	scripted_server_start(&other, answer_hello, &b);
+	b.servers[1] = other.url;
+	open_http(&b);
+	left = ask(&b, "/").server;
+	for (unsigned i = 0; i < 2; i++)
+		usher_http_leave(b.http, left);
+	usher_http_leave(b.http, NULL);
+	assert_string_not_equal(ask(&b, "/").server, left);
+	tear_down(&b);
+	scripted_server_stop(&other);
+}
+
 static void test_what_is_no_base_url_is_refused(void **state)
 {
 	static const char *const wrong[] = { "127.0.0.1:8500", "ftp://a", "http://user:pass@host",
@@ -542,6 +584,8 @@ int main(void)
 		cmocka_unit_test(test_a_cancelled_request_gives_no_event),
 		cmocka_unit_test(test_hundreds_of_requests_share_few_connections),
 		cmocka_unit_test(test_a_server_that_cannot_be_reached_gives_way_to_the_next),
+		cmocka_unit_test(test_a_server_that_gives_no_answer_gives_way_to_the_next),
+		cmocka_unit_test(test_of_many_who_leave_a_server_the_first_moves_them_all),
 		cmocka_unit_test(test_what_is_no_base_url_is_refused),
 		cmocka_unit_test(test_a_token_that_has_changed_is_read_again_after_a_401),
 		cmocka_unit_test(test_a_token_that_cannot_be_read_is_a_failure_that_names_the_file),

@@ -8,9 +8,10 @@
  *   usher_source_wait()   comes back with USHER_WAIT_HTTP
  *   usher_http_next()     one event after the other, until there is none
  *
- * A request goes to the server that answered last. When a server cannot be reached, the next
- * request goes to the next one; the first is drawn at random, so that a thousand daemons do not ask
- * the same. Redirections are not followed: credentials go nowhere they were not meant for.
+ * A request goes to the server that answered last. When a server gives no answer, whatever the
+ * reason, the next request goes to the next one; the first is drawn at random, so that a thousand
+ * daemons do not ask the same. Redirections are not followed: credentials go nowhere they were not
+ * meant for.
  *
  * Files with credentials are looked at again when they have changed, at most once a second, and at
  * once after a 401. What is secret is in no message.
@@ -170,8 +171,9 @@ struct usher_http_request {
  * goes wrong on the way comes as an event. */
 int usher_http_start(
 		struct usher_http *h, const struct usher_http_request *request, uint64_t *ret_id);
-/* Ask another server from now on: this one answers, but not as it should. */
-void usher_http_change_server(struct usher_http *h);
+/* That server (of an event; NULL: none) answers, but not as it should: ask another one from now on.
+ * Of many requests under way there, the first that is told so moves them all. */
+void usher_http_leave(struct usher_http *h, const char *server);
 /* Break off; no event of it comes any more. An id that is over is fine. */
 void usher_http_cancel(struct usher_http *h, uint64_t id);
 

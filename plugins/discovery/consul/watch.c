@@ -464,7 +464,7 @@ void watch_take(struct watch *w, const struct consul *c, struct usher_http *http
 	if (event->error != 0 || event->status >= 500) {
 		w->disturbed_usec = now_usec;
 		if (event->error == 0)
-			usher_http_change_server(http);
+			usher_http_leave(http, event->server);
 	}
 	if (r == 0)
 		r = take_answer(w, c, http, source, event, now_usec, &why);

@@ -84,25 +84,13 @@ static void service_failed(
 	s->is_offered = false;
 }
 
-/* Whether another member has to be chosen: one that could not be connected to has been left by
- * itself, though of TLS nobody can tell before it fails the same way again. */
-static bool must_change(const struct follower *f, const struct usher_http_event *event)
-{
-	if (event->error == -ECONNREFUSED || event->error == -EHOSTUNREACH)
-		return false;
-	if (event->error == -EPROTO || event->error == -EACCES)
-		return event->server == f->failed_server;
-	return true;
-}
-
 static void lose(struct follower *f, const struct usher_http_event *event, int r, int code,
 		const struct usher_error *why)
 {
 	if (etcd_wants_token(code, why->text))
 		etcd_session_forget_token(&f->session);
-	else if (must_change(f, event))
-		usher_http_change_server(f->session.http);
-	f->failed_server = event->server;
+	else
+		usher_http_leave(f->session.http, event->server);
 	etcd_follower_lose(f, r, why);
 }
 
@@ -385,7 +373,9 @@ static void watch_is_cancelled(struct follower *f, struct service *s, const json
 	s->retry_usec = etcd_retry_usec(f, ++s->cancelled);
 }
 
-bool etcd_follower_hear(struct follower *f, struct task *task, const json_t *message)
+/* What one message of a stream says. False: the stream is over. */
+static bool take_message(struct follower *f, struct task *task,
+		const struct usher_http_event *event, const json_t *message)
 {
 	const json_t *result = json_object_get(message, "result");
 	const char *reason = json_string_value(json_object_get(result, "cancel_reason"));
@@ -399,7 +389,7 @@ bool etcd_follower_hear(struct follower *f, struct task *task, const json_t *mes
 		if (etcd_wants_token(code, text))
 			etcd_session_forget_token(&f->session);
 		else
-			usher_http_change_server(f->session.http);
+			usher_http_leave(f->session.http, event->server);
 		return false;
 	}
 	if (json_is_true(json_object_get(result, "canceled"))) {
@@ -444,7 +434,7 @@ static void take_stream(struct follower *f, struct task *task, const struct ushe
 	while (r >= 0 && goes_on && (r = json_stream_next(&task->text, &text, &size)) > 0) {
 		autojson json_t *message = json_loadb(text, size, 0, NULL);
 
-		goes_on = message && etcd_follower_hear(f, task, message);
+		goes_on = message && take_message(f, task, event, message);
 	}
 	if (r < 0 || !goes_on)
 		stream_is_over(f, task);

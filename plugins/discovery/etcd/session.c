@@ -97,6 +97,14 @@ int etcd_session_start(struct etcd_session *s, const char *path, char *body, boo
 	return usher_http_start(s->http, &request, ret_id);
 }
 
+/* Whether another member would say the same: etcd's word, or a failure of ours. */
+static bool is_final(int r, int code)
+{
+	if (r == -ENOMEM || r == -EACCES || r == -ECANCELED)
+		return true;
+	return code != 0 && r != -EAGAIN && r != -EIO && r != -ETIMEDOUT;
+}
+
 static int ask(struct etcd_session *s, const char *path, const char *body, json_t **ret,
 		int *ret_code, struct usher_error *reterr)
 {
@@ -115,7 +123,11 @@ static int ask(struct etcd_session *s, const char *path, const char *body, json_
 
 	*ret_code = 0;
 	r = usher_http_do(s->http, &request, &event, reterr);
-	return r < 0 ? r : etcd_answer_read(&event, ret, ret_code, reterr);
+	if (r == 0)
+		r = etcd_answer_read(&event, ret, ret_code, reterr);
+	if (r < 0 && !is_final(r, *ret_code))
+		usher_http_leave(s->http, event.server);
+	return r;
 }
 
 int etcd_session_authenticate(struct etcd_session *s, struct usher_error *reterr)
@@ -174,11 +186,8 @@ int etcd_session_do(struct etcd_session *s, const char *path, char *body, json_t
 			*reterr = why;
 		if (r == -EACCES && s->etcd->http.user && etcd_wants_token(code, why.text))
 			etcd_session_forget_token(s);
-		else if (r == -EAGAIN || r == -ETIMEDOUT || r == -ECONNRESET ||
-				(r == -EIO && code != 0))
-			usher_http_change_server(s->http);
-		else if (code != 0 || r == -ENOMEM || r == -EACCES || r == -ECANCELED)
-			break; /* its word, or ours */
+		else if (is_final(r, code))
+			break;
 	}
 	return r;
 }

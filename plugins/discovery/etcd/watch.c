@@ -396,9 +396,6 @@ static bool has_token(struct follower *f)
 
 	if (r == -ECANCELED)
 		return false;
-	/* A member that refuses is right, and one that cannot be reached has been left already. */
-	if (r < 0 && r != -EACCES && r != -ECONNREFUSED && r != -EHOSTUNREACH)
-		usher_http_change_server(f->session.http);
 	if (r < 0)
 		etcd_follower_lose(f, r, &why);
 	return r >= 0;

@@ -88,8 +88,7 @@ struct follower {
 	int64_t revision; /* the highest of this history */
 	int64_t last_watch_id;
 	size_t servers;
-	unsigned failures;         /* of the whole, one after the other */
-	const char *failed_server; /* the last of them */
+	unsigned failures; /* of the whole, one after the other */
 	uint64_t retry_usec;
 	bool is_lost;        /* until one request has been answered */
 	uint64_t probe_usec; /* when the next round is due */
@@ -120,7 +119,5 @@ void etcd_follower_take(
 		struct follower *f, struct task *task, const struct usher_http_event *event);
 /* Another history, as the header of an answer says to one who knew `floor`. */
 bool etcd_follower_note(struct follower *f, const struct etcd_header *header, int64_t floor);
-/* What one message of a stream says. False: the stream is over. */
-bool etcd_follower_hear(struct follower *f, struct task *task, const json_t *message);
 /* Tell the host what is new. */
 void etcd_follower_offer(struct follower *f);

@@ -35,7 +35,7 @@ struct poll {
 	struct reader reader;
 
 	char *server;           /* whose list of all it is; NULL: there is none yet */
-	char *failed;           /* the server that failed last; NULL: none since the last answer */
+	bool has_failed;        /* since the last answer */
 	uint64_t answered_usec; /* when it was asked for what it answered last */
 	uint64_t listed_usec;   /* the same, for the list of all; 0: it has been told of */
 	uint64_t young_until_usec, names_due_usec;
@@ -66,17 +66,6 @@ static int ask(struct poll *p, uint64_t now)
 
 /* ---- what is wrong ---- */
 
-static bool has_failed_before(const struct poll *p, const char *server)
-{
-	return server && p->failed && strcmp(p->failed, server) == 0;
-}
-
-/* Where no connection could be made the next server has its turn already. */
-static bool moved_on_already(int code)
-{
-	return code == -ECONNREFUSED || code == -EHOSTUNREACH || code == -EACCES || code == -EPROTO;
-}
-
 static void remember(char **at, const char *text)
 {
 	char *copy = text ? strdup(text) : NULL;
@@ -88,12 +77,10 @@ static void remember(char **at, const char *text)
 static void fail(struct poll *p, const struct usher_http_event *event, int code,
 		const struct usher_error *why)
 {
-	bool answered = event && event->error == 0;
-
 	usher_source_fail(p->source, NULL, code, why);
-	if (event && (answered || !moved_on_already(code) || has_failed_before(p, event->server)))
-		usher_http_change_server(p->http);
-	remember(&p->failed, event ? event->server : NULL);
+	if (event)
+		usher_http_leave(p->http, event->server);
+	p->has_failed = true;
 	schedule_failed(&p->schedule, retry_now_usec());
 }
 
@@ -194,7 +181,7 @@ static void judge_age(struct poll *p, uint64_t now)
 
 static int take_all(struct poll *p, const struct usher_http_event *event, uint64_t now)
 {
-	bool first = !p->server || strcmp(p->server, event->server) != 0 || p->failed;
+	bool first = !p->server || strcmp(p->server, event->server) != 0 || p->has_failed;
 	struct instance **items = take(p->reader.items);
 	int r;
 
@@ -296,7 +283,7 @@ static int take_answer(
 	}
 	if (r < 0)
 		return usher_error_set(reterr, r, "out of memory");
-	remember(&p->failed, NULL);
+	p->has_failed = false;
 	return 0;
 }
 
@@ -385,7 +372,7 @@ static int take_wanted(struct poll *p)
 	struct services_news n = news(p, p->answered_usec, NULL);
 	int r = services_take(&p->services, p->source);
 
-	if (r == 0 && p->answered_usec != 0 && p->server && p->listed_usec == 0 && !p->failed)
+	if (r == 0 && p->answered_usec != 0 && p->server && p->listed_usec == 0 && !p->has_failed)
 		services_tell_new(&p->services, &n);
 	return r;
 }
@@ -418,7 +405,6 @@ static void poll_done(struct poll *p)
 	services_done(&p->services);
 	registry_done(&p->registry);
 	free(p->server);
-	free(p->failed);
 }
 
 int polling_run(const struct eureka *eureka, struct usher_source *source)

@@ -119,9 +119,8 @@ static int ask(struct eureka *e, const char *method, const struct path *p, const
 	if (!e->server && (r = eureka_open(e, NULL, &e->server, reterr)) < 0)
 		return r;
 	r = usher_http_do(e->server, &request, ret, reterr);
-	/* One that is frozen, or is not ready: the next call goes to its peer. */
-	if (r == -ETIMEDOUT || r == -ECONNRESET || ret->status >= 500)
-		usher_http_change_server(e->server);
+	if (r == 0 && ret->status >= 500) /* not ready: the next call goes to its peer */
+		usher_http_leave(e->server, ret->server);
 	return r;
 }
 

@@ -231,8 +231,8 @@ void feed_fail_event(struct watcher *w, struct feed *f, const struct usher_http_
 	struct usher_error why = event->why;
 	int r = event->error ? event->error : reading_failure(event, &why);
 
-	if (r == -ETIMEDOUT)
-		usher_http_change_server(w->http);
+	if (event->status >= 500)
+		usher_http_leave(w->http, event->server);
 	if (event->status == 403)
 		name_rights(f, &why);
 	feed_put_off(w, f, event->error ? 0 : asked_to_wait(w, event));

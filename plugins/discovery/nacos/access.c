@@ -15,7 +15,6 @@
 #define PASSWORD_MAX       4096
 /* One that was denied when it was no older is no worse than the next. */
 #define TOKEN_YOUNG_USEC (10 * USEC_PER_SEC)
-#define LEFT_USEC        USEC_PER_SEC
 #define GROUP_SEPARATOR  "@@"
 
 int access_init(struct access *a, const struct nacos *n, struct usher_source *source,
@@ -44,8 +43,6 @@ static void forget_token(struct access *a)
 void access_done(struct access *a)
 {
 	forget_token(a);
-	free(a->left);
-	a->left = NULL;
 	a->http = usher_http_free(a->http);
 }
 
@@ -260,16 +257,6 @@ bool access_was_denied(struct access *a, unsigned serial, uint64_t now_usec)
 }
 
 /* ---- requests ---- */
-
-void access_leave(struct access *a, const char *server, uint64_t now_usec)
-{
-	if (a->left && strcmp(a->left, server) == 0 && now_usec - a->left_usec < LEFT_USEC)
-		return;
-	free(a->left);
-	a->left = strdup(server);
-	a->left_usec = now_usec;
-	usher_http_change_server(a->http);
-}
 
 bool access_is_no_path(const struct usher_http_event *event)
 {

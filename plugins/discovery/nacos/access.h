@@ -14,8 +14,6 @@ struct access {
 	struct usher_http *http;
 	enum nacos_api api;
 	const char *agent; /* as which we ask; NULL: as usherd */
-	char *left;        /* the server that was left last; NULL: none */
-	uint64_t left_usec;
 	/* Of the login; token is NULL before the first. */
 	char *token;
 	unsigned serial; /* of the token */
@@ -46,9 +44,6 @@ int access_login_now(struct access *a, uint64_t now_usec, struct usher_error *re
 /* A server has denied what the token of that serial should allow: ask again with another one.
  * False: there is no use. */
 bool access_was_denied(struct access *a, unsigned serial, uint64_t now_usec);
-/* That server answers, but not as it should: ask another one from now on. Of many requests under
- * way there, the first that is told so does that. */
-void access_leave(struct access *a, const char *server, uint64_t now_usec);
 /* Whether the answer says that the server has no such path, and not that it has no such thing. */
 bool access_is_no_path(const struct usher_http_event *event);
 /* A server does not have that API: ask over the other one. False: it was said which to use. */

@@ -61,7 +61,7 @@ static bool goes_on(struct nacos *n, const struct call *call, const struct usher
 
 	if (event->error != 0 || event->status >= 500) {
 		if (event->error == 0)
-			access_leave(a, event->server, retry_now_usec());
+			usher_http_leave(a->http, event->server);
 		return n->http.servers[1];
 	}
 	if (access_is_no_path(event)) {

@@ -281,7 +281,7 @@ static int take_doubted(struct watch *w, struct access *a, struct usher_source *
 
 	if (!w->asked_again) {
 		w->asked_again = true;
-		access_leave(a, event->server, now);
+		usher_http_leave(a->http, event->server);
 		w->due_usec = now;
 		return 0;
 	}
@@ -344,7 +344,7 @@ static int take_status(struct watch *w, struct access *a, const struct usher_htt
 		w->due_usec = now;
 		if (again)
 			return 1;
-		access_leave(a, event->server, now);
+		usher_http_leave(a->http, event->server);
 		return no_api(event, a, reterr);
 	}
 	if (denied && access_was_denied(a, w->asked_serial, now)) {
@@ -354,7 +354,7 @@ static int take_status(struct watch *w, struct access *a, const struct usher_htt
 	if (event->error != 0 || event->status >= 500) {
 		w->disturbed_usec = now;
 		if (event->error == 0)
-			access_leave(a, event->server, now);
+			usher_http_leave(a->http, event->server);
 	}
 	if (event->error != 0) {
 		*reterr = event->why;
