@@ -189,9 +189,10 @@ def test_silence_behind_a_head_is_noticed(usherd, agent):
     agent.put("catalog", "a")
     daemon = start(usherd, agent)
     daemon.wait_listed(["a"])
-    agent.faults.append(Fault(lambda request: Silence(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n["), times=1,
-                              when=lambda request: "index" in request.query))
+    fault = Fault(lambda request: Silence(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n["))
+    agent.faults.append(fault)
     wait_until("it fails", lambda: feed(daemon)["error"])
+    agent.faults.remove(fault)
     agent.put("catalog", "b")
     daemon.wait_listed(["a", "b"])
 
