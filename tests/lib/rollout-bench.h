@@ -20,7 +20,7 @@
 #define BENCH_ENDPOINTS 8
 #define BENCH_LOG       4096
 #define BENCH_WHATS     (SOURCE_PROGRESS + 1)
-#define BENCH_PATIENCE  (20 * USEC_PER_SEC)
+#define BENCH_PATIENCE  (120 * USEC_PER_SEC)
 
 struct bench_endpoint {
 	const char *id, *uid;
@@ -666,13 +666,13 @@ static int bench_setup(void **state)
 		.feeds = &bench.feed_config,
 		.feed_count = 1,
 		.drain = { .on_propagation_timeout = BUDGET_FAIL,
-				.in_flight_timeout_usec = 5 * USEC_PER_SEC,
+				.in_flight_timeout_usec = 40 * USEC_PER_SEC,
 				.quiet_usec = 10 * USEC_PER_MSEC,
 				.from_consumers = true,
 				.on_in_flight_timeout = BUDGET_CONTINUE,
 				.deadline_usec = 60 * USEC_PER_SEC,
 				.min_ready = 1 },
-		.restore = { .observed_timeout_usec = 10 * USEC_PER_SEC,
+		.restore = { .observed_timeout_usec = 40 * USEC_PER_SEC,
 				.deadline_usec = 60 * USEC_PER_SEC } };
 	bench_add("catalog-a", NULL, 18081);
 	bench_add("catalog-b", NULL, 18082);

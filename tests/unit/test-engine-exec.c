@@ -9,7 +9,7 @@
 #include "check-bench.h"
 #include "play-shard.h"
 
-#define LONG_USEC  (30 * USEC_PER_SEC)
+#define LONG_USEC  (120 * USEC_PER_SEC)
 #define SHORT_USEC (200 * USEC_PER_MSEC)
 
 static struct shard shard;
@@ -112,7 +112,7 @@ static void who_hangs_is_killed_with_all_that_it_started(void **state)
 	(void) snprintf(script, sizeof(script),
 			"exec 9>%s; flock 9; sleep 1000 & echo up; sleep 1000", marker);
 	assert_int_equal(run_for(script, SHORT_USEC).reason, PROBE_TIMEOUT);
-	(void) snprintf(script, sizeof(script), "exec 9>%s; flock -w 20 9 && echo free", marker);
+	(void) snprintf(script, sizeof(script), "exec 9>%s; flock -w 100 9 && echo free", marker);
 	assert_verdict(run_for(script, LONG_USEC), PROBE_OK, 0, "free");
 	(void) close(fd);
 	(void) unlink(marker);
@@ -128,7 +128,7 @@ static void what_it_leaves_behind_ends_with_it(void **state)
 	(void) snprintf(script, sizeof(script), "exec 9>%s; flock 9; sleep 1000 & echo fine",
 			marker);
 	assert_verdict(run_for(script, LONG_USEC), PROBE_OK, 0, "fine");
-	(void) snprintf(script, sizeof(script), "exec 9>%s; flock -w 20 9 && echo free", marker);
+	(void) snprintf(script, sizeof(script), "exec 9>%s; flock -w 100 9 && echo free", marker);
 	assert_verdict(run_for(script, LONG_USEC), PROBE_OK, 0, "free");
 	(void) close(fd);
 	(void) unlink(marker);

@@ -26,7 +26,7 @@ static void set_up(struct bench *b, scripted_answer answer)
 	b->options = (struct usher_http_options){ .servers = b->servers,
 		.verify = true,
 		.connections = 64,
-		.connect_timeout_usec = 3000000 };
+		.connect_timeout_usec = 60 * USEC_PER_SEC };
 	b->config = (struct usher_http_config){ .size = sizeof(b->config), .options = &b->options };
 }
 
@@ -51,7 +51,7 @@ static void tear_down(struct bench *b)
 static struct usher_http_event next_event(struct usher_http *h)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
-	uint64_t end = clock_boot_usec() + 30 * USEC_PER_SEC;
+	uint64_t end = clock_boot_usec() + 120 * USEC_PER_SEC;
 
 	while (!usher_http_next(h, &event)) {
 		struct pollfd fd = { .fd = http_fd(h), .events = POLLIN };
@@ -71,7 +71,9 @@ static struct usher_http_event next_event(struct usher_http *h)
 static struct usher_http_event ask(struct bench *b, const char *path)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
-	struct usher_http_request request = { .size = sizeof(request), .path = path };
+	struct usher_http_request request = {
+		.size = sizeof(request), .path = path, .timeout_usec = 60 * USEC_PER_SEC
+	};
 
 	(void) usher_http_do(b->http, &request, &event, NULL);
 	return event;
@@ -220,7 +222,7 @@ static void test_a_stream_that_falls_silent_fails_within_its_bound(void **state)
 	struct usher_http_request request = { .size = sizeof(request),
 		.path = "/watch",
 		.flags = USHER_HTTP_STREAM,
-		.idle_usec = 100000 };
+		.idle_usec = 3 * USEC_PER_SEC };
 	struct usher_http_event event;
 	struct bench b;
 
@@ -236,7 +238,7 @@ static void test_a_stream_that_falls_silent_fails_within_its_bound(void **state)
 	event = next_event(b.http);
 	assert_int_equal(event.kind, USHER_HTTP_END);
 	assert_errno(event.error, ETIMEDOUT);
-	assert_non_null(strstr(event.why.text, "silent for 0.1 s"));
+	assert_non_null(strstr(event.why.text, "silent for 3.0 s"));
 	tear_down(&b);
 }
 
@@ -345,7 +347,9 @@ static void test_a_cancelled_request_gives_no_event(void **state)
 
 static void test_hundreds_of_requests_share_few_connections(void **state)
 {
-	struct usher_http_request request = { .size = sizeof(request), .path = "/" };
+	struct usher_http_request request = {
+		.size = sizeof(request), .path = "/", .timeout_usec = 60 * USEC_PER_SEC
+	};
 	struct usher_http_event event;
 	unsigned char seen[MANY] = {};
 	struct bench b;

@@ -191,8 +191,8 @@ static void bookmarks_renew_the_age_within_a_third_of_max_age(void **state)
 		uint64_t before = clock_boot_usec();
 
 		client_read_until(&serving, fd, "\"type\": \"bookmark\"");
-		/* Generous, for a busy machine; the interval is 30 ms. */
-		assert_true(clock_boot_usec() - before < 2 * USEC_PER_SEC);
+		/* The interval is 30 ms; where max_age is not configured, it is this. */
+		assert_true(clock_boot_usec() - before < 10 * USEC_PER_SEC);
 	}
 	(void) close(fd);
 }
