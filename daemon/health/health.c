@@ -264,8 +264,6 @@ void health_on_deadline(struct health *h, uint64_t now_usec)
 
 	health_tell_rest(h, now_usec);
 	next_usec = health_tell_deadline(h);
-	if (h->is_quiet && h->quiet_until_usec < next_usec)
-		next_usec = h->quiet_until_usec;
 	for (size_t i = 0; i < h->count; i++) {
 		struct watched *w = h->watched[i];
 		uint64_t due_usec;
@@ -278,6 +276,9 @@ void health_on_deadline(struct health *h, uint64_t now_usec)
 		if (due_usec < next_usec)
 			next_usec = due_usec;
 	}
+	/* Last: what time has changed just now may have to wait to be told, too. */
+	if (h->is_quiet && h->quiet_until_usec < next_usec)
+		next_usec = h->quiet_until_usec;
 	h->deadline_usec = next_usec;
 }
 

@@ -424,6 +424,33 @@ static void an_ejection_ends_without_anybody_asking(void **state)
 	bench_done(&b);
 }
 
+static bool is_told(void *userdata)
+{
+	const struct bench *b = userdata;
+
+	return !b->health->is_dirty;
+}
+
+static void what_time_changes_while_it_is_not_to_be_told_is_told_after_that(void **state)
+{
+	struct health_config config = config_of_http("/");
+	struct bench b;
+
+	(void) state;
+	config.check = (struct check_config){ .kind = CHECK_NONE };
+	config.outlier.enabled = true;
+	config.outlier.ejection_usec = SECOND / 10;
+	bench_init(&b, &config);
+	follow(&b, "a b c");
+	report_failures(&b, "a", 5);
+	settle(&b);
+	b.health->quiet_until_usec = clock_boot_usec() + 2 * SECOND;
+	loop_until(b.event, is_not_ejected, &b);
+	loop_until(b.event, is_told, &b);
+	assert_true(clock_boot_usec() >= b.health->quiet_until_usec);
+	bench_done(&b);
+}
+
 static void a_cap_does_not_hold_for_what_checks_find_down(void **state)
 {
 	struct health_config config = config_of_http("/");
@@ -650,6 +677,7 @@ int main(void)
 		cmocka_unit_test(reports_eject_no_more_than_the_cap_allows),
 		cmocka_unit_test(reports_of_strangers_are_refused),
 		cmocka_unit_test(an_ejection_ends_without_anybody_asking),
+		cmocka_unit_test(what_time_changes_while_it_is_not_to_be_told_is_told_after_that),
 		cmocka_unit_test(a_cap_does_not_hold_for_what_checks_find_down),
 		cmocka_unit_test(a_reload_keeps_what_is_judged_where_the_check_stays),
 		cmocka_unit_test(another_timeout_keeps_what_is_judged),

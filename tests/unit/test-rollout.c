@@ -323,7 +323,7 @@ static void a_connection_that_stays_is_forced_by_the_budget(void **state)
 	client = connect_to(bench.endpoints[0].port);
 	bench_show();
 	bench.service.drain.from_tcp = true;
-	bench.service.drain.in_flight_timeout_usec = 300 * USEC_PER_MSEC;
+	bench.service.drain.in_flight_timeout_usec = 3 * USEC_PER_SEC;
 	record = bench_drain("catalog-a");
 	bench_until(bench_finished(record));
 	assert_int_equal(record->state, DRAIN_DONE);
