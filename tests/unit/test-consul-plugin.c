@@ -287,7 +287,7 @@ static void set_up(struct bench *b)
 		.http = { .servers = b->servers,
 				.verify = true,
 				.connections = 8,
-				.connect_timeout_usec = 3000000 },
+				.connect_timeout_usec = 60000000 },
 		.canary = "consul",
 		.max_stale_usec = 5000000,
 		.wait_usec = 10000000,

@@ -6,8 +6,8 @@
 #include "health-servers.h"
 #include "play-shard.h"
 
-#define LONG_USEC  (30 * USEC_PER_SEC)
-#define SHORT_USEC (300 * USEC_PER_MSEC)
+#define LONG_USEC  (120 * USEC_PER_SEC)
+#define SHORT_USEC (3 * USEC_PER_SEC) /* and yet enough for what comes before the wait */
 
 #define HTTP .kind = CHECK_HTTP, .tls_verify = true
 #define TLS  .kind = CHECK_HTTP, .tls = true, .tls_verify = true, .tls_ca = server_file("ca.pem")

@@ -183,7 +183,7 @@ static void set_up(struct bench *b)
 	b->etcd = (struct etcd){ .http = { .servers = b->servers,
 						 .verify = true,
 						 .connections = 4,
-						 .connect_timeout_usec = 3000000 },
+						 .connect_timeout_usec = 60000000 },
 		.layout = ETCD_LAYOUT_DEFAULT,
 		.ttl_usec = 30000000 };
 	b->service = (struct usher_wanted){ "catalog", "catalog", NULL };

@@ -72,7 +72,7 @@ static void set_up(struct calls *k)
 	k->eureka = (struct eureka){ .http = { .servers = k->servers,
 						     .verify = true,
 						     .connections = 8,
-						     .connect_timeout_usec = 3 * SEC },
+						     .connect_timeout_usec = 60 * SEC },
 		.lease_usec = 90 * SEC };
 }
 

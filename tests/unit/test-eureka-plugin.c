@@ -94,7 +94,7 @@ static void set_up(struct bench *b)
 		.http = { .servers = b->servers,
 				.verify = true,
 				.connections = 8,
-				.connect_timeout_usec = 3 * SEC },
+				.connect_timeout_usec = 60 * SEC },
 		.interval_usec = 10000,
 		.resync_usec = 3600 * SEC,
 		.settle_usec = 90 * SEC,

@@ -395,7 +395,7 @@ static void play(struct play *p, bool (*answer)(struct scripted_connection *c, s
 	p->instance.access.http = (struct usher_http_options){ .servers = p->servers,
 		.verify = true,
 		.connections = 8,
-		.connect_timeout_usec = 3000000 };
+		.connect_timeout_usec = 60000000 };
 	p->source.userdata = p;
 	p->source.on_wait = wait_in_play;
 	fake_source_want(&p->source, "web", "web", "http");
@@ -662,7 +662,7 @@ static void open_office(struct office *o, const char *pod)
 		.access.http = { .servers = o->servers,
 				.verify = true,
 				.connections = 8,
-				.connect_timeout_usec = 3000000 } };
+				.connect_timeout_usec = 60000000 } };
 }
 
 static const struct usher_registration *registration(void)

@@ -85,7 +85,7 @@ static void set_up(struct bench *b)
 		.http = { .servers = b->servers,
 				.verify = true,
 				.connections = 8,
-				.connect_timeout_usec = 3000000 },
+				.connect_timeout_usec = 60000000 },
 		.context_path = "/nacos",
 		.namespace_id = "public",
 		.group = "DEFAULT_GROUP",

@@ -391,7 +391,7 @@ static void set_up(struct bench *b)
 		.http = { .servers = b->servers,
 				.verify = true,
 				.connections = 8,
-				.connect_timeout_usec = 3 * USEC_PER_SEC },
+				.connect_timeout_usec = 60 * USEC_PER_SEC },
 		.context_path = "/nacos",
 		.namespace_id = "public",
 		.group = "DEFAULT_GROUP",
