@@ -189,7 +189,7 @@ def test_silence_behind_a_head_is_noticed(usherd, agent):
     agent.put("catalog", "a")
     daemon = start(usherd, agent)
     daemon.wait_listed(["a"])
-    fault = Fault(lambda request: Silence(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n["))
+    fault = Fault(lambda request: Silence(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n["), times=None)
     agent.faults.append(fault)
     wait_until("it fails", lambda: feed(daemon)["error"])
     agent.faults.remove(fault)
