@@ -39,14 +39,17 @@ static inline uint64_t retry_random(uint64_t *state)
 	return z ^ (z >> 31);
 }
 
-/* How long to wait after so many failures in turn: anything from 1 us to 0.2 s, doubling with each
- * to 30 s. */
-static inline uint64_t retry_delay_usec(uint64_t *state, unsigned failures)
+/* The longest wait after so many failures in turn: 0.2 s, doubling with each to 30 s. */
+static inline uint64_t retry_window_usec(unsigned failures)
 {
 	unsigned doublings = failures > 1 ? failures - 1 : 0;
 	uint64_t window = doublings > 8 ? RETRY_MOST_USEC : RETRY_FIRST_USEC << doublings;
 
-	if (window > RETRY_MOST_USEC)
-		window = RETRY_MOST_USEC;
-	return 1 + retry_random(state) % window;
+	return window > RETRY_MOST_USEC ? RETRY_MOST_USEC : window;
+}
+
+/* How long to wait: anything from 1 us to that. */
+static inline uint64_t retry_delay_usec(uint64_t *state, unsigned failures)
+{
+	return 1 + retry_random(state) % retry_window_usec(failures);
 }

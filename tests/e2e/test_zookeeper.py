@@ -277,23 +277,13 @@ def test_a_server_in_error_at_the_start_is_waited_for(usherd, zookeeper, name):
     daemon.wait_listed(["a"])
 
 
-# prometheus/prometheus#1707
-def test_a_server_that_comes_later_is_found(usherd, zookeeper):
-    zookeeper.instance("catalog", "a")
-    zookeeper.stop()
-    daemon = start(usherd, zookeeper, wait=False)
-    wait_until("it is missed", lambda: "Connection refused" in daemon.log_text())
-    zookeeper.start()
-    daemon.wait_listed(["a"])
-
-
 # kubernetes/kubernetes#16666
 def test_connections_that_end_all_the_time_leave_no_gap_and_read_nothing_again(usherd, zookeeper):
     ids = {"a"}
     zookeeper.instance("catalog", "a")
     daemon = start(usherd, zookeeper)
     daemon.wait_listed(ids)
-    for n in range(8):
+    for n in range(4):
         before = len(zookeeper.greetings)
         zookeeper.cut()
         zookeeper.instance("catalog", f"n{n}", 9000 + n)
@@ -314,18 +304,6 @@ def test_a_session_that_expired_reads_everything_again(usherd, zookeeper):
         zookeeper.instance("catalog", "b")
     daemon.wait_listed(["b"])
     assert "another history" not in daemon.log_text()
-
-
-# k3s-io/k3s#5482
-def test_what_always_fails_is_tried_less_and_less_often(usherd, zookeeper):
-    zookeeper.instance("catalog", "a")
-    zookeeper.faults.append(Fault(cut, None, is_question))
-    start(usherd, zookeeper, wait=False)
-    wait_until("some have failed", lambda: len(zookeeper.greetings) >= 6)
-    times = [g["at"] for g in zookeeper.greetings]
-    # Six in a window of 0.2 s each would take one second at most; these took their time.
-    assert times[5] - times[0] > 0.05
-    assert len(times) < 100
 
 
 # ---- another history ----

@@ -34,7 +34,7 @@ void session_close_connection(struct zk_session *s)
 		(void) close(s->fd);
 	s->fd = -1;
 	s->phase = PHASE_IDLE;
-	s->greeted = false;
+	s->greeted = s->has_answered = false;
 	s->lost = 0;
 	s->out.size = 0;
 	s->out.failed = false;

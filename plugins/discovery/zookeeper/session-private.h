@@ -34,7 +34,8 @@ struct zk_session {
 	enum phase phase;
 	int fd;
 	uint64_t began_usec, heard_usec, said_usec, retry_usec;
-	bool greeted; /* the event has to be given */
+	bool greeted;      /* the event has to be given */
+	bool has_answered; /* anything, on this connection */
 	bool is_read_only;
 	int lost; /* negative: as soon as what has come before is taken */
 	char lost_text[USHER_ERROR_TEXT_MAX];
@@ -43,7 +44,7 @@ struct zk_session {
 	int32_t timeout_ms;         /* of this connection */
 	bool is_new, is_doubtful;
 	int64_t zxid;      /* the last that was seen */
-	unsigned failures; /* since an answer came */
+	unsigned failures; /* since a connection lasted */
 	unsigned refusals;
 	uint64_t refused_usec; /* since when every server refuses */
 

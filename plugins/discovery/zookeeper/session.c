@@ -274,10 +274,19 @@ static bool tell_greeting(struct zk_session *s, struct zk_event *ret)
 	return true;
 }
 
+/* Whether the connection was good for something and outlasted the wait before it. One that did not
+ * last is no success: the server may answer, and be in error with what is asked next, each time. */
+static bool has_lasted(const struct zk_session *s)
+{
+	return s->has_answered && retry_now_usec() - s->began_usec > retry_window_usec(s->failures);
+}
+
 static bool tell_loss(struct zk_session *s, struct zk_event *ret)
 {
 	unsigned steps;
 
+	if (has_lasted(s))
+		s->failures = 0;
 	*ret = (struct zk_event){ .kind = ZK_LOST, .code = s->lost, .path = "" };
 	(void) usher_error_set(&ret->why, s->lost, "%s", s->lost_text);
 	session_close_connection(s);
@@ -333,7 +342,7 @@ static bool tell_reply(struct zk_session *s, const struct zk_header *header, str
 	s->unanswered--;
 	s->answered = request_free(s->answered);
 	s->answered = r;
-	s->failures = 0;
+	s->has_answered = true;
 	*ret = (struct zk_event){ .kind = ZK_REPLY,
 		.op = r->op,
 		.tag = r->tag,
