@@ -139,14 +139,6 @@ def test_what_acls_leave_out_is_a_denial(usherd, agent, headers):
     wait_live(daemon)
 
 
-def test_the_last_instances_that_are_deregistered_are_gone(usherd, agent):
-    agent.put("catalog", "a", "b")
-    daemon = start(usherd, agent, guard={"removal_guard": {"hold": "500ms"}})
-    daemon.wait_listed(["a", "b"])
-    agent.take("catalog", "a", "b")
-    daemon.wait_listed([])
-
-
 def test_an_agent_that_was_restarted_and_knows_less_is_doubted(usherd, agent):
     agent.put("catalog", "a", "b", "c", "d")
     daemon = start(usherd, agent)

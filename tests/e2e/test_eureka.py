@@ -125,25 +125,6 @@ def test_a_service_that_nobody_declared_is_there_at_once(usherd, server):
     daemon.wait_listed(["s"], "search")
 
 
-def test_many_removed_within_one_interval_leave_exactly_the_rest(usherd, server):
-    names = [f"n{i}" for i in range(10)]
-    server.put("CATALOG", *names)
-    daemon = start(usherd, server, guard={"removal_guard": {"share": "100%"}})
-    daemon.wait_listed(names)
-    server.take("CATALOG", *names[:8])
-    daemon.wait_listed(names[8:])
-
-
-def test_one_that_goes_and_comes_within_one_interval_is_there(usherd, server):
-    server.put("CATALOG", "a", "b")
-    daemon = start(usherd, server)
-    daemon.wait_listed(["a", "b"])
-    server.take("CATALOG", "a")
-    server.put("CATALOG", "a", metadata={"round": "2"})
-    wait_until("it is the new one", lambda: daemon.listed().get("a", {"metadata": {}})["metadata"].get("round") == "2")
-    daemon.wait_listed(["a", "b"])
-
-
 # ---- bad answers ----
 
 MISBEHAVIOURS = {
@@ -272,14 +253,6 @@ def test_who_does_not_come_back_is_gone_when_the_time_is_over(usherd, server):
     wait_failed(daemon, "lists 2 of 3 instances")
     daemon.wait_listed(["a", "b"])
     wait_live(daemon)
-
-
-def test_the_last_instances_that_are_taken_out_are_gone(usherd, server):
-    server.put("CATALOG", "a", "b")
-    daemon = start(usherd, server, guard={"removal_guard": {"hold": "500ms"}})
-    daemon.wait_listed(["a", "b"])
-    server.take("CATALOG", "a", "b")
-    daemon.wait_listed([])
 
 
 def test_a_service_without_instances_is_empty_and_does_not_keep_usherd_from_being_ready(usherd, server):
@@ -420,16 +393,6 @@ def test_a_peer_that_knows_less_empties_nothing(usherd, pair):
     wait_live(daemon)
 
 
-def test_all_servers_down_at_the_start_is_no_end(usherd, server):
-    server.put("CATALOG", "a")
-    server.stop()
-    daemon = start(usherd, server, services={"catalog": {"startup_timeout": "500ms"}})
-    wait_until("it fails", lambda: feed(daemon)["error"])
-    assert daemon.pick().json["code"] != "empty"
-    server.start()
-    daemon.wait_listed(["a"])
-
-
 def test_serving_goes_on_and_ages_while_all_are_down(usherd, server):
     server.put("CATALOG", "a")
     daemon = start(usherd, server, max_age="2s")
@@ -460,18 +423,6 @@ def test_a_password_is_read_again_when_its_file_changes(usherd, server, tmp_path
     server.put("CATALOG", "b")
     daemon.wait_listed(["a", "b"])
     assert "dXNoZXI" not in daemon.log_text() and "two" not in daemon.log_text()
-
-
-def test_a_denial_for_ever_is_asked_about_less_and_less(usherd, server):
-    server.put("CATALOG", "a")
-    daemon = start(usherd, server)
-    daemon.wait_listed(["a"])
-    server.faults.append(Fault(lambda request: Reply("", 401), times=None))
-    wait_failed(daemon, "give `user`")
-    before = len(server.requests)
-    time.sleep(3)
-    assert len(server.requests) - before < 40
-    assert daemon.log_text().count("Cannot read") <= 2
 
 
 def test_two_hundred_services_need_one_connection(usherd, server):

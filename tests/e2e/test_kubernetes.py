@@ -335,15 +335,6 @@ def test_a_server_that_is_killed_and_comes_back_is_followed_again(cluster, serve
     assert len(server.asked(is_list)) == 1
 
 
-def test_a_start_without_a_server_converges_later(cluster, server, follow):
-    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
-    server.stop()
-    daemon = follow(services={"catalog": {"startup_timeout": "200ms"}})
-    wait_until("the failure is shown", lambda: "connect" in str(feed(daemon)))
-    server.start()
-    daemon.wait_listed(["a", "b"])
-
-
 # ---- who is let in ----
 
 
@@ -543,16 +534,6 @@ def test_a_status_that_cannot_be_written_is_tried_again(cluster, server, follow_
 
 
 # ---- what befalls a set of endpoints ----
-
-
-def test_a_fast_scale_down_ends_exactly(cluster, follow):
-    pods = [pod(f"p{i}", f"10.0.0.{i + 1}") for i in range(10)]
-    cluster.put(endpoint_slice("catalog-1", "catalog", pods))
-    daemon = follow(services={"catalog": {"removal_guard": {"share": "100%"}}})
-    daemon.wait_listed([f"p{i}" for i in range(10)])
-    for left in range(9, 1, -1):
-        cluster.put(endpoint_slice("catalog-1", "catalog", pods[:left]))
-    daemon.wait_listed(["p0", "p1"])
 
 
 def test_what_goes_and_comes_back_at_once_is_never_missed(cluster, follow):

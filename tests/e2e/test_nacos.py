@@ -173,14 +173,6 @@ def test_a_list_that_is_empty_for_a_while_empties_nothing(usherd, nacos):
     assert set(daemon.listed()) == {"a", "b"}
 
 
-def test_the_last_instances_that_are_deregistered_are_gone(usherd, nacos):
-    nacos.put("catalog", "a", "b")
-    daemon = start(usherd, nacos, guard={"removal_guard": {"hold": "500ms"}}, hold="1s")
-    daemon.wait_listed(["a", "b"])
-    nacos.take("catalog", "a", "b")
-    daemon.wait_listed([])
-
-
 def test_a_server_that_was_restarted_and_knows_less_is_doubted(usherd, nacos):
     nacos.put("catalog", "a", "b", "c", "d")
     daemon = start(usherd, nacos)
@@ -295,16 +287,6 @@ def test_silence_behind_a_head_is_noticed(usherd, nacos):
     nacos.faults.remove(fault)
     nacos.put("catalog", "b")
     daemon.wait_listed(["a", "b"])
-
-
-def test_a_server_that_is_not_there_at_the_start_is_found_later(usherd, nacos):
-    nacos.stop()
-    daemon = start(usherd, nacos)
-    wait_until("it fails", lambda: feed(daemon)["error"])
-    assert daemon.pick().status != 200
-    nacos.start()
-    nacos.put("catalog", "a")
-    daemon.wait_listed(["a"])
 
 
 def test_a_service_that_has_no_instances_is_empty_and_not_unknown(usherd, nacos):
