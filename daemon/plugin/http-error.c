@@ -38,6 +38,21 @@ int http_error_code(CURLcode code)
 	}
 }
 
+const char *http_error_remedy(CURLcode code)
+{
+	switch (code) {
+	case CURLE_PEER_FAILED_VERIFICATION:
+	case CURLE_SSL_ISSUER_ERROR:
+		return "; if it is the right server, give its CA as `ca`, and as `server_name` the name in its certificate";
+	case CURLE_SSL_CACERT_BADFILE:
+		return "; see `ca`";
+	case CURLE_SSL_CERTPROBLEM:
+		return "; see `certificate` and `key`";
+	default:
+		return "";
+	}
+}
+
 /* The first line of what a server says, for people: printable, and not much of it. */
 static void first_line(const char *data, size_t size, char *ret, size_t ret_size)
 {

@@ -380,7 +380,7 @@ static void set_error(struct exchange *x, int error, const char *text)
 
 static void judge(struct exchange *x, CURLcode code)
 {
-	char text[128];
+	char text[USHER_ERROR_TEXT_MAX];
 
 	if (x->lost) {
 		set_error(x, -ECONNRESET, "closed the connection without an answer");
@@ -395,8 +395,10 @@ static void judge(struct exchange *x, CURLcode code)
 	} else if (code == CURLE_WRITE_ERROR) {
 		set_error(x, -ENOMEM, "out of memory");
 	} else if (code != CURLE_OK) {
-		set_error(x, http_error_code(code),
-				x->error_text[0] ? x->error_text : curl_easy_strerror(code));
+		(void) snprintf(text, sizeof(text), "%s%s",
+				x->error_text[0] ? x->error_text : curl_easy_strerror(code),
+				http_error_remedy(code));
+		set_error(x, http_error_code(code), text);
 	}
 }
 

@@ -26,7 +26,7 @@ static const char *remedy_of(const struct source_status *status)
 	case SOURCE_FAILED:
 		return "see the error, and whether the registry is up and can be reached from here; it is tried again by itself, and what it said last stays and ages";
 	case SOURCE_DENIED:
-		return "the registry refuses usherd: give the source's credentials the right to read there, or the source other ones; it is tried again by itself";
+		return "the registry refuses usherd, or usherd does not trust it: see the error; give the source's credentials the right to read there, or the source other ones, or the registry's CA; it is tried again by itself";
 	case SOURCE_LIVE:
 		return status->running ? NULL
 				       : "its plug-in has ended and is run again: see the log";
