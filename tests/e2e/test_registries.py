@@ -1,9 +1,12 @@
 """What holds for every registry, whatever its protocol: the real usherd against each of them, played."""
 
+import os
+import resource
 import time
 
 import played
 import pytest
+from certificates import Certificates
 from usher import wait_until
 
 NAMES = [f"n{i}" for i in range(10)]
@@ -163,3 +166,85 @@ def test_what_always_fails_is_asked_for_less_and_less_and_said_once(usherd, regi
     assert source["state"] == feed(daemon)["state"] and source["error"] and source["remedy"]
     registry.behave()
     wait_live(daemon)
+
+
+# ---- what HTTP has for all of them ----
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    made = Certificates(tmp_path_factory.mktemp("certificates"))
+    for ca in ("ca", "other-ca"):
+        made.make_ca(ca)
+    made.make("registry", "ca", "DNS:registry.test")
+    made.make("node", "other-ca", "DNS:node.test")
+    return made
+
+
+def source_for_each(registry, kinds):
+    """A source with the options of each kind, and a service of its name that has catalog of it."""
+    whole = config(registry)
+    whole["sources"] = [{"name": kind, "plugin": registry.plugin, "options": {**registry.options, **options}}
+                        for kind, options in kinds.items()]
+    whole["defaults"]["sources"] = list(kinds)[:1]
+    whole["services"] = {kind: {"sources": [{"source": kind, "name": "catalog"}]} for kind in kinds}
+    return whole
+
+
+@pytest.mark.parametrize("registry", played.OVER_HTTP, ids=lambda one: one.plugin, indirect=True)
+def test_a_certificate_is_verified_unless_that_is_switched_off(usherd, registry, certificates):
+    registry.stop()
+    registry.server.tls = certificates.context("registry")
+    registry.start()
+    registry.put("catalog", "a")
+    ca, other_ca = certificates.at("ca.pem"), certificates.at("other-ca.pem")
+    named = {"server_name": "registry.test"}
+    daemon = usherd(source_for_each(registry, {
+        "good": {**named, "ca": ca}, "unverified": {"verify": False},
+        "unknown": named, "stranger": {**named, "ca": other_ca}, "misnamed": {"ca": ca},
+    })).start()
+    for kind in ("good", "unverified"):
+        daemon.wait_listed(["a"], kind)
+    for kind in ("unknown", "stranger", "misnamed"):
+        wait_until(f"{kind} fails", lambda: feed(daemon, kind)["error"])
+        error = feed(daemon, kind)["error"]
+        assert "certificate" in error and "`ca`" in error and "`server_name`" in error
+        assert daemon.pick(kind).json["code"] == "source_failed"
+
+
+@pytest.mark.parametrize("registry", played.OVER_HTTP[:1], ids=lambda one: one.plugin, indirect=True)
+def test_a_certificate_of_its_own_is_shown_to_a_registry_that_asks_for_one(usherd, registry, certificates):
+    registry.stop()
+    registry.server.tls = certificates.context("registry", client_ca="other-ca")
+    registry.start()
+    registry.put("catalog", "a")
+    known = {"ca": certificates.at("ca.pem"), "server_name": "registry.test"}
+    daemon = usherd(source_for_each(registry, {
+        "shown": {**known, "certificate": certificates.at("node.pem"), "key": certificates.at("node.key")}, "none": known,
+    })).start()
+    daemon.wait_listed(["a"], "shown")
+    wait_until("it fails", lambda: feed(daemon, "none")["error"])
+
+
+# hashicorp/consul#3886, #9233
+@pytest.mark.parametrize("registry", played.OVER_HTTP[:1], ids=lambda one: one.plugin, indirect=True)
+def test_where_descriptors_run_out_it_recovers_when_there_are_some_again(usherd, registry):
+    services = [f"s{i}" for i in range(30)]
+    for name in services:
+        registry.put(name, f"{name}-1")
+    daemon = start(usherd, registry, services=services[:1])
+    daemon.wait_listed(["s0-1"], "s0")
+    pid = daemon.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    # A few of the 30 get a connection to wait on.
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + 8, before[1]))
+    daemon.configure(config(registry, services=services))
+    daemon.reload()
+    # An admin gets in all the same.
+    failed = wait_until("some fail", lambda: [
+        s for s in services if daemon.get(f"/v1/services/{s}", admin=True)["feeds"][0]["error"]])
+    assert daemon.get("/v1/services/s0/endpoints", admin=True)["endpoints"]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    for name in failed:
+        daemon.wait_listed([f"{name}-1"], name)
+        wait_live(daemon, name)
+    daemon.wait_listed(["s29-1"], "s29")

@@ -17,6 +17,7 @@ from concurrent import futures
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
+from certificates import Certificates
 
 FOLDER = sys.argv[1]
 
@@ -28,49 +29,19 @@ def at(name):
 # ---- certificates ----
 
 
-def openssl(*words):
-    subprocess.run(["openssl", *words], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def make_ca(name):
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-            "-subj", f"/CN={name}", "-keyout", at(f"{name}.key"), "-out", at(f"{name}.pem"))
-
-
-def make_certificate(name, ca, names, dates=()):
-    """dates: the arguments that say from when to when."""
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", f"/CN={name}",
-            "-keyout", at(f"{name}.key"), "-out", at(f"{name}.csr"))
-    with open(at(f"{name}.ext"), "w", encoding="ascii") as f:
-        f.write(f"subjectAltName={names}\n")
-    if not dates:
-        openssl("x509", "-req", "-in", at(f"{name}.csr"), "-CA", at(f"{ca}.pem"), "-CAkey", at(f"{ca}.key"),
-                "-CAcreateserial", "-days", "2", "-extfile", at(f"{name}.ext"), "-out", at(f"{name}.pem"))
-        return
-    with open(at("ca.conf"), "w", encoding="ascii") as f:
-        f.write(f"[ca]\ndefault_ca=d\n[d]\ndatabase={at('db')}\nserial={at('serial')}\nnew_certs_dir={FOLDER}\n"
-                "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
-    with open(at("db"), "w", encoding="ascii"):
-        pass
-    with open(at("serial"), "w", encoding="ascii") as f:
-        f.write("1000\n")
-    openssl("ca", "-batch", "-notext", "-config", at("ca.conf"), "-cert", at(f"{ca}.pem"), "-keyfile", at(f"{ca}.key"),
-            "-in", at(f"{name}.csr"), "-extfile", at(f"{name}.ext"), "-out", at(f"{name}.pem"), *dates)
-
-
 def make_certificates():
-    make_ca("ca")
-    make_ca("other-ca")
+    made = Certificates(FOLDER)
+    made.make_ca("ca")
+    made.make_ca("other-ca")
     own = "DNS:localhost,DNS:shop.test,IP:127.0.0.1"
-    make_certificate("good", "ca", own)
-    make_certificate("stranger", "other-ca", own)
-    make_certificate("misnamed", "ca", "DNS:elsewhere.test")
-    make_certificate("expired", "ca", own, ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z"))
+    made.make("good", "ca", own)
+    made.make("stranger", "other-ca", own)
+    made.make("misnamed", "ca", "DNS:elsewhere.test")
+    made.make("expired", "ca", own, ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z"))
 
 
 def tls_context(name, alpn=()):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(at(f"{name}.pem"), at(f"{name}.key"))
+    context = Certificates(FOLDER).context(name)
     if alpn:
         context.set_alpn_protocols(list(alpn))
     return context

@@ -365,4 +365,5 @@ class Dns(Played):
         return len(self.server.questions)
 
 
+OVER_HTTP = [Consul, Etcd, Eureka, Kubernetes, Nacos]
 ALL = [Consul, Etcd, Eureka, Kubernetes, Nacos, ZooKeeper, Dns]

@@ -20,11 +20,14 @@ requests away from `answer` while its `times` last (None: until it is removed) a
 The whole server: stop() closes the door and every connection, so that connections are refused, and start() opens the
 same port again; freeze() is a process stopped by SIGSTOP, which takes connections and says nothing, thaw() ends it.
 
+With registry.tls, an ssl.SSLContext, it speaks HTTPS, and registry.url says so.
+
 What was asked is on record: registry.requests, each with its time (time.monotonic()).
 """
 
 import json
 import socket
+import ssl
 import struct
 import threading
 import time
@@ -210,6 +213,8 @@ class Connection:
 
     def serve(self):
         try:
+            if self.registry.tls:
+                self.shake_hands()
             while True:
                 request = self.read()
                 self.registry.running.wait()
@@ -220,6 +225,12 @@ class Connection:
         finally:
             self.close()
             self.registry.forget(self)
+
+    def shake_hands(self):
+        try:
+            self.socket = self.registry.tls.wrap_socket(self.socket, server_side=True)
+        except (OSError, ssl.SSLError) as e:
+            raise Gone from e
 
     def close(self):
         self.gone.set()
@@ -241,11 +252,12 @@ class Registry:
         self.connections = set()
         self.connection_count = self.most_open = 0
         self.port = 0
+        self.tls = None
         self.listener = self.thread = None
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self.port}"
 
     # ---- the whole server ----
 
