@@ -48,8 +48,9 @@ static void retry(struct watch *w, uint64_t floor_usec, uint64_t ceiling_usec, u
 {
 	uint64_t delay = retry_delay_usec(w->random, ++w->failures);
 
+	/* Anew, and not at the ceiling: all who wait longer would meet there. */
 	if (delay > ceiling_usec)
-		delay = ceiling_usec;
+		delay = 1 + retry_random(w->random) % ceiling_usec;
 	if (delay < floor_usec)
 		delay = floor_usec + retry_random(w->random) % (floor_usec / 10 + 1);
 	w->due_usec = now + delay;
