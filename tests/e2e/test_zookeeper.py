@@ -1,6 +1,7 @@
 """The real usherd against a server of ZooKeeper that is played, in good order and in bad."""
 
 import socket
+import statistics
 
 import jute
 import pytest
@@ -304,6 +305,29 @@ def test_a_session_that_expired_reads_everything_again(usherd, zookeeper):
         zookeeper.instance("catalog", "b")
     daemon.wait_listed(["b"])
     assert "another history" not in daemon.log_text()
+
+
+# k3s-io/k3s#5482
+def test_what_always_fails_is_tried_less_and_less_often(usherd, zookeeper):
+    """Of many, the one in the middle waits longer for its seventh try than it did for its second."""
+    zookeeper.faults.append(Fault(cut, None, is_question))
+    names = [f"z{i}" for i in range(21)]
+    timeouts = {name: 4000 + i for i, name in enumerate(names)}  # as the server tells them apart
+    usherd({
+        "sources": [{"name": name, "plugin": "zookeeper",
+                     "options": {"servers": [zookeeper.address], "session_timeout": f"{timeouts[name]}ms"}} for name in names],
+        "defaults": {"sources": names[:1]},
+        "services": {name: {"sources": [name]} for name in names},
+    }).start(wait=False)
+
+    def tries():
+        greetings = list(zookeeper.greetings)
+        return [[g["at"] for g in greetings if g["timeout"] == timeout] for timeout in timeouts.values()]
+
+    wait_until("each has failed seven times", lambda: all(len(times) >= 7 for times in tries()), deadline=180, every=0.2)
+    early, late = (statistics.median(times[n] - times[n - 1] for times in tries()) for n in (1, 6))
+    # What the machine adds it adds to both. Without a longer wait they differ by that alone.
+    assert late - early > 0.5, (early, late)
 
 
 # ---- another history ----
