@@ -5,6 +5,9 @@ that needs on the machine, in a line that ./dev reads:
 
     # Needs from Debian: default-jre-headless
 
+What takes long to get before its servers can run it names in BUILDS, as functions: these are called beside the suites that have
+less of it, which come first.
+
 Its tests say what they have seen to the fixture `report`. That is kept in build/interop/NAME.json and printed at the end, as
 the rows that docs/registries.md has.
 """
@@ -26,9 +29,10 @@ usherd, open_port = e2e.usherd, e2e.open_port
 pytest_runtest_makereport = e2e.pytest_runtest_makereport
 
 from report import Report  # noqa: E402
+from servers import Builder  # noqa: E402
 from usher import SOURCE  # noqa: E402
 
-REPORTS = pytest.StashKey()
+REPORTS, BUILDER = pytest.StashKey(), pytest.StashKey()
 
 
 def pytest_configure(config):
@@ -45,10 +49,26 @@ def report(request):
     return request.config.stash[REPORTS][suite_of(request.path)]
 
 
+def builds_of(item):
+    return getattr(item.module, "BUILDS", [])
+
+
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=lambda item: len(builds_of(item)))
     for item in items:
         if hasattr(item.module, "SERVER"):
             config.stash[REPORTS].setdefault(suite_of(item.path), Report(suite_of(item.path), item.module.SERVER))
+
+
+def pytest_runtestloop(session):
+    wanted = list(dict.fromkeys(build for item in session.items for build in builds_of(item)))
+    if wanted and not session.config.option.collectonly:
+        session.config.stash[BUILDER] = Builder(wanted)
+
+
+def pytest_unconfigure(config):
+    if BUILDER in config.stash:
+        config.stash[BUILDER].stop()
 
 
 def pytest_terminal_summary(terminalreporter, config):

@@ -1,4 +1,4 @@
-"""A real API server of Kubernetes over a real etcd, and the kubectl that goes with it; all built from their Go modules.
+"""A real API server of Kubernetes and the kubectl that goes with it, built from their Go modules, over Debian's etcd.
 
     with ApiServer(tmp_path / "api") as api:
         api.kubectl("apply", "-f", "-", input=json.dumps(made))
@@ -15,12 +15,12 @@ import urllib.error
 import urllib.request
 
 from go_tools import built
-from servers import Process, run
+from servers import Process, from_debian, run
 from usher import free_port
 
 MODULES = pathlib.Path(__file__).parent / "kubernetes"
 VERSION = "1.37.2"
-ETCD_VERSION = "3.7.0"
+HELM_VERSION = "3.22.0"
 
 
 def kubernetes_program(name):
@@ -30,10 +30,27 @@ def kubernetes_program(name):
                  {version + "gitVersion": f"v{VERSION}", version + "gitMajor": major, version + "gitMinor": minor})
 
 
+def api_server():
+    return kubernetes_program("kube-apiserver")
+
+
+def kubectl():
+    return kubernetes_program("kubectl")
+
+
+def helm():
+    """Of the same modules: its own Kubernetes would have to be compiled, too."""
+    return built(f"helm-{HELM_VERSION}", MODULES, "helm.sh/helm/v3/cmd/helm")
+
+
+def etcd():
+    return from_debian("trixie", "etcd-server=3.5.16-4") / "usr/bin/etcd"
+
+
 class Etcd(Process):
     def __init__(self, folder):
         super().__init__(folder)
-        self.program = built(f"etcd-{ETCD_VERSION}", MODULES, "go.etcd.io/etcd/server/v3")
+        self.program = etcd()
         self.url, self.peer = f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}"
 
     def command(self):
@@ -89,7 +106,7 @@ class ApiServer(Process):
 
     def __init__(self, folder, twin=None):
         super().__init__(folder)
-        self.program, self.kubectl_program = kubernetes_program("kube-apiserver"), kubernetes_program("kubectl")
+        self.program, self.kubectl_program = api_server(), kubectl()
         self.twin = twin
         self.etcd = twin.etcd if twin else Etcd(self.folder / "etcd")
         self.authority = twin.authority if twin else Authority(self.folder / "pki")

@@ -1,5 +1,8 @@
 """The Helm chart: what helm makes of its values, what usherd says to that, and what a real API server takes of it."""
 
+# Needs from Debian: debian-archive-keyring dpkg openssl binutils
+
+import functools
 import itertools
 import json
 import pathlib
@@ -9,24 +12,23 @@ import subprocess
 import pytest
 import yaml
 
-from go_tools import built
+import kubernetes_api
 from kubernetes_api import ApiServer
 from usher import BUILD, PLUGINS, SOURCE, USHERD, wait_until
 
 CHART = SOURCE / "charts" / "usher"
-HELM_VERSION = "3.22.0"
+BUILDS = [kubernetes_api.etcd, kubernetes_api.api_server, kubernetes_api.kubectl, kubernetes_api.helm]
 # helm's own idea of the cluster's version, where there is none, is an old one.
 OFFLINE = ("--namespace", "usher-system", "--kube-version", "1.35.0")
 
 
 def helm(*arguments, code=0, values=None, folder=None):
-    program = built(f"helm-{HELM_VERSION}", SOURCE / "tests" / "interop" / "helm", "helm.sh/helm/v3/cmd/helm")
     files = []
     if values is not None:
         path = pathlib.Path(folder) / "values.yaml"
         path.write_text(yaml.safe_dump(values))
         files = ["--values", str(path)]
-    done = subprocess.run([str(program), *arguments, *files], capture_output=True, text=True)
+    done = subprocess.run([str(kubernetes_api.helm()), *arguments, *files], capture_output=True, text=True)
     assert done.returncode == code, f"helm {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 
@@ -236,12 +238,12 @@ def test_the_image_has_the_libraries_that_the_binaries_need():
     assert installed - {"ca-certificates"} == needed - {"libc6", "libgcc-s1"}
 
 
+@functools.cache
 def package_of(path):
-    for name in (path, path.removeprefix("/usr"), "/usr" + path, str(pathlib.Path(path).resolve())):
-        found = subprocess.run(["dpkg", "-S", name], capture_output=True, text=True)
-        if found.returncode == 0:
-            return found.stdout.split(":")[0]
-    raise AssertionError(f"no package has {path}")
+    names = [path, path.removeprefix("/usr"), "/usr" + path, str(pathlib.Path(path).resolve())]
+    found = subprocess.run(["dpkg", "-S", *names], capture_output=True, text=True).stdout
+    assert found, f"no package has {path}"
+    return found.split(":")[0]
 
 
 # ---- a real API server ----

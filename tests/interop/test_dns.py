@@ -218,10 +218,6 @@ def test_dnsmasq(usherd, dnsmasq, report):
         dnsmasq.records = saved
         dnsmasq.start()
         wait_until("nothing is held", lambda: not feed(daemon)["held"])
-    dnsmasq.stop()
-    dnsmasq.records = {}
-    dnsmasq.start()
-    daemon.wait_listed([])
 
 
 def test_dnsmasq_that_is_not_authoritative_proves_nothing(usherd, tmp_path):

@@ -6,9 +6,10 @@ import json
 import time
 
 import pytest
-from eureka_servers import EurekaServer
+from eureka_servers import EurekaServer, eureka_classes
 from usher import wait_until
 
+BUILDS = [eureka_classes]
 SERVER = "Spring Cloud Netflix Eureka 5.0.3, one server and two peers, caches of 0.5 s, asked every second"
 
 

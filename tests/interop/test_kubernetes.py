@@ -1,7 +1,7 @@
 """The real usherd against a real API server of Kubernetes, which is driven with kubectl. No controller runs: the slices are
 as the tests write them."""
 
-# Needs from Debian: openssl gcc
+# Needs from Debian: debian-archive-keyring dpkg openssl
 
 import base64
 import concurrent.futures
@@ -10,11 +10,12 @@ import json
 import time
 
 import pytest
-from kubernetes_api import ApiServer
+from kubernetes_api import ApiServer, api_server, etcd, kubectl
 from scripted_kubernetes import endpoint_slice, pod
 from usher import replace_file, wait_until
 
-SERVER = "kube-apiserver 1.37.2 over etcd 3.7.0"
+SERVER = "kube-apiserver 1.37.2 over etcd 3.5.16 of Debian 13"
+BUILDS = [etcd, api_server, kubectl]
 SPACES = (f"space-{i}" for i in itertools.count())
 READER = {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
 

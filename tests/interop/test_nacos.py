@@ -11,9 +11,10 @@ import urllib.error
 import urllib.parse
 
 import pytest
-from nacos_server import LASTING, NacosServer
+from nacos_server import LASTING, NacosServer, nacos_classes
 from usher import wait_until
 
+BUILDS = [nacos_classes]
 SERVER = "Nacos 3.1.0 (rebuilt as io.github.pig-mesh.nacos), one server"
 
 
