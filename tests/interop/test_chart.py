@@ -33,9 +33,18 @@ def helm(*arguments, code=0, values=None, folder=None):
     return done
 
 
+class StrictLoader(yaml.SafeLoader):
+    """Refuses a key that stands in a map twice, as an API server does."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"{node.start_mark}: a key stands twice in {keys}"
+        return super().construct_mapping(node, deep)
+
+
 class Rendered:
     def __init__(self, text):
-        self.objects = [one for one in yaml.safe_load_all(text) if one]
+        self.objects = [one for one in yaml.load_all(text, Loader=StrictLoader) if one]
 
     def all(self, kind):
         return [one for one in self.objects if one["kind"] == kind]
@@ -148,6 +157,11 @@ def test_sources_and_services_are_maps_that_values_add_to(render, tmp_path):
     ({"socket": {"hostPath": "run/usher"}}, "hostPath"),
     ({"extraConfig": {"state_dir": "/tmp"}}, "extraConfig.state_dir is set by the chart"),
     ({"logLevel": "loud"}, "logLevel"),
+    ({"fullnameOverride": "Usher_X"}, "fullnameOverride"),
+    ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels"),
+    ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels"),
+    ({"podSecurityContext": {"runAsUser": 1000}}, "podSecurityContext/runAsUser"),
+    ({"preStop": {"waitSeconds": 40}}, "preStop.waitSeconds (40) must be less than terminationGracePeriodSeconds (40)"),
 ])
 def test_a_wrong_value_is_refused_by_name(tmp_path, values, words):
     done = helm("template", "usher", str(CHART), *OFFLINE, code=1, values=values, folder=tmp_path)
@@ -201,6 +215,30 @@ def test_the_pod_is_nobody_and_writes_to_its_two_folders_only(render):
     paths = {volume["name"]: volume.get("hostPath", {}).get("path") for volume in pod["volumes"]}
     assert {name: path for name, path in paths.items() if path} == {"run": "/run/usher", "state": "/var/lib/usher"}
     assert pod["initContainers"][0]["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["CHOWN"]}
+
+
+def test_numbers_as_large_as_some_clusters_give_to_users_are_written_whole(render):
+    made = render({"user": 1000680000, "group": 1000680001, "terminationGracePeriodSeconds": 10000000})
+    assert made.pod["securityContext"]["runAsUser"] == 1000680000
+    assert made.pod["securityContext"]["runAsGroup"] == 1000680001
+    assert made.pod["terminationGracePeriodSeconds"] == 10000000
+    assert made.pod["initContainers"][0]["command"][1] == "1000680000:1000680001"
+
+
+def test_what_a_value_says_stands_in_the_place_of_what_the_chart_does(render):
+    """A key that stood there twice would be refused by the API server, without a word about which value it was."""
+    made = render({"securityContext": {"readOnlyRootFilesystem": False}, "podSecurityContext": {"seccompProfile": {"type": "Unconfined"}},
+                   "commonLabels": {"team": "a", "app.kubernetes.io/version": "9"}, "podLabels": {"team": "b"},
+                   "podAnnotations": {"kubectl.kubernetes.io/default-container": "other"},
+                   "podMonitor": {"enabled": True, "labels": {"team": "c"}}})
+    assert made.usherd["securityContext"]["readOnlyRootFilesystem"] is False
+    assert made.pod["securityContext"]["seccompProfile"] == {"type": "Unconfined"}
+    daemon_set = made.one("DaemonSet")
+    template = daemon_set["spec"]["template"]["metadata"]
+    assert template["labels"]["team"] == "b" and template["labels"]["app.kubernetes.io/version"] == "9"
+    assert template["annotations"] == {"kubectl.kubernetes.io/default-container": "other"}
+    assert daemon_set["metadata"]["labels"]["team"] == "a"
+    assert made.one("PodMonitor")["metadata"]["labels"]["team"] == "c"
 
 
 def test_no_probe_asks_how_fresh_anything_is(render):

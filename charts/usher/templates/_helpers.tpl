@@ -17,14 +17,24 @@ app.kubernetes.io/name: {{ include "usher.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
-{{- define "usher.labels" -}}
+{{- define "usher.ownLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "usher.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- end -}}
+
+{{- define "usher.labels" -}}
+{{- include "usher.over" (list (include "usher.ownLabels" . | fromYaml) .Values.commonLabels) -}}
+{{- end -}}
+
+{{- /* A map, and over it another one, whose keys win. (mergeOverwrite passes over what is false.) */ -}}
+{{- define "usher.over" -}}
+{{- $all := deepCopy (first .) -}}
+{{- range $key, $value := last . -}}
+{{- $_ := set $all $key $value -}}
+{{- end -}}
+{{- toYaml $all -}}
 {{- end -}}
 
 {{- define "usher.serviceAccountName" -}}
