@@ -9,6 +9,7 @@
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -450,22 +451,36 @@ static void of_a_file_that_is_not_there_nobody_says_that_something_was_removed(v
 	assert_int_equal(count_entries(s->folder), 0);
 }
 
-static void *put_back(void *path)
+/* What others do while the plug-in naps; NULL: nothing. */
+static void (*meanwhile)(void);
+
+int nanosleep(const struct timespec *time, struct timespec *left)
 {
-	(void) nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
-	write_file(path, ONE);
-	return NULL;
+	if (meanwhile)
+		meanwhile();
+	return (int) syscall(SYS_nanosleep, time, left);
+}
+
+static const char *path_of_editor;
+static unsigned naps;
+
+static void put_back_in_the_second_nap(void)
+{
+	if (++naps == 2)
+		write_file(path_of_editor, ONE);
 }
 
 static void a_file_that_is_away_for_a_moment_is_waited_for(void **state)
 {
 	struct scene *s = *state;
 	struct usher_endpoint e = endpoint_c();
-	pthread_t editor;
 
-	assert_int_equal(pthread_create(&editor, NULL, put_back, s->path), 0);
+	path_of_editor = s->path;
+	naps = 0;
+	meanwhile = put_back_in_the_second_nap;
 	assert_ok(registration_add(&s->plugin, &catalog, &e, NULL));
-	assert_int_equal(pthread_join(editor, NULL), 0);
+	meanwhile = NULL;
+	assert_int_equal(naps, 2);
 	assert_non_null(strstr(read_file(s, s->path), "{id: a, address: 10.0.0.5, port: 1}"));
 	assert_non_null(strstr(read_file(s, s->path), JSON_C));
 }
@@ -660,9 +675,9 @@ static void texts_that_yaml_could_misread_come_back_as_they_were(void **state)
 }
 
 #define WRITERS 4
-#define BY_EACH 10
+#define BY_EACH 5 /* each waits for the others, for no longer than ten seconds */
 
-static void *register_ten(void *argument)
+static void *register_some(void *argument)
 {
 	struct scene *s = argument;
 
@@ -687,7 +702,7 @@ static void many_at_once_lose_no_registration(void **state)
 	size_t lines = 0;
 
 	for (int i = 0; i < WRITERS; i++)
-		assert_int_equal(pthread_create(&threads[i], NULL, register_ten, s), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, register_some, s), 0);
 	for (int i = 0; i < WRITERS; i++) {
 		void *failed = NULL;
 
