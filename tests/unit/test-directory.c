@@ -1526,10 +1526,10 @@ static void ten_thousand_services_are_applied_in_linear_time(void **state)
 	for (int round = 0; round < 2; round++) {
 		struct directory_plan *plan = NULL;
 
-		clock_gettime(CLOCK_MONOTONIC, &before);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
 		assert_ok(directory_prepare(f->d, config, &plan, NULL));
 		directory_apply(f->d, plan);
-		clock_gettime(CLOCK_MONOTONIC, &after);
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
 		seconds = (double) (after.tv_sec - before.tv_sec) +
 				(double) (after.tv_nsec - before.tv_nsec) / 1e9;
 		print_message("round %d: %.3f s\n", round, seconds);
