@@ -28,7 +28,7 @@ class Machine:
 
     def __exit__(self, *_):
         self.boot.terminate()
-        self.boot.wait(30)
+        self.boot.wait(60)
         self.boot.stdout.close()
 
     def command(self, *arguments):

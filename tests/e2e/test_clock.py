@@ -39,4 +39,4 @@ def test_a_source_that_is_fine_is_asked_before_its_answer_is_judged(usherd):
     daemon.process.send_signal(signal.SIGSTOP)
     time.sleep(2)
     daemon.process.send_signal(signal.SIGCONT)
-    wait_until("picks succeed as before", lambda: daemon.pick().status == 200, deadline=10)
+    wait_until("picks succeed as before", lambda: daemon.pick().status == 200)

@@ -451,5 +451,5 @@ def test_p9_a_process_goes_on_choosing_while_usherd_is_away_and_knows_the_age(us
         wait_until("it has the new directory", lambda: {pick()["id"] for _ in range(6)} == {"catalog-a", "catalog-b"})
     finally:
         consumer.stdin.close()
-        assert consumer.wait(20) == 0
+        assert consumer.wait(60) == 0
         consumer.stdout.close()

@@ -109,8 +109,8 @@ def test_a_supervisor_that_does_not_listen_holds_nothing_up(usherd):
     daemon.start()
     # More messages than the socket of a supervisor takes that reads none of them.
     for _ in range(400):
-        assert daemon.call("POST", "/v1/reload", admin=True, timeout=20).status == 200
-    assert daemon.pick(timeout=20).status == 200
+        assert daemon.call("POST", "/v1/reload", admin=True).status == 200
+    assert daemon.pick().status == 200
     daemon.reload()  # it reads again, and hears of the newest
 
 

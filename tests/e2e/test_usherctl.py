@@ -34,7 +34,7 @@ class Ctl:
         }
 
     def __call__(self, *arguments, code=0, **env):
-        done = subprocess.run([USHERCTL, *arguments], capture_output=True, text=True, timeout=30, env={**self.env, **env})
+        done = subprocess.run([USHERCTL, *arguments], capture_output=True, text=True, timeout=60, env={**self.env, **env})
         assert done.returncode == code, f"{arguments}: {done.returncode} instead of {code}\n{done.stdout}\n{done.stderr}"
         return done
 
@@ -52,6 +52,18 @@ def ctl(tmp_path):
         shop.script(daemon)
         shop.script(admin)
         yield Ctl(tmp_path, daemon, admin)
+
+
+def said_so_far(pipe, wanted, seconds=60):
+    """What comes until it is said."""
+    text, end = "", time.monotonic() + seconds
+    while wanted not in text:
+        ready, _, _ = select.select([pipe], [], [], max(0, end - time.monotonic()))
+        assert ready, f"only {text}"
+        data = os.read(pipe.fileno(), 65536)
+        assert data, f"it ended with {text}"
+        text += data.decode()
+    return text
 
 
 def ended(process, code, seconds=60):
@@ -704,10 +716,10 @@ def test_p5_the_waiting_goes_on_through_a_restart_of_usherd(ctl):
     process = ctl.start("drain", "catalog/catalog-a", "--wait")
     assert channel.opened.acquire(timeout=60)
     ctl.admin.stop()
-    time.sleep(0.8)
+    before = said_so_far(process.stdout, "usherd went away")
     ctl.admin.on("GET", f"/v1/drains/{DRAIN}", Channel(shop.line(shop.record("done", [shop.step("deregister", "proven", shop.ECHO)])), None))
     ctl.admin.start()
-    out, _ = ended(process, 0)
+    out = before + ended(process, 0)[0]
     assert out.count("usherd went away") == 1
     assert out.count("usherd is back") == 1
     assert "files no longer lists catalog-a" in out
@@ -720,7 +732,7 @@ def test_ctrl_c_while_usherd_is_away(ctl):
     process = ctl.start("drain", "catalog/catalog-a", "--wait")
     assert channel.opened.acquire(timeout=60)
     ctl.admin.stop()
-    time.sleep(1.0)
+    said_so_far(process.stdout, "usherd went away")
     process.send_signal(signal.SIGINT)
     ended(process, 130)
 
@@ -800,9 +812,10 @@ def test_watch_json_gives_the_lines_as_they_are_and_resumes_after_a_restart(ctl)
     assert read_lines(process, 1) == [first.decode().rstrip()]
     ctl.daemon.stop()
     ctl.daemon.on("GET", "/v1/services/catalog/endpoints", Channel(second, b'{"type": "end", "code": "removed"}\n'))
-    time.sleep(0.3)
+    before = said_so_far(process.stderr, "usherd went away")
     ctl.daemon.start()
     out, err = ended(process, 5)
+    err = before + err
     assert out.splitlines() == [second.decode().rstrip(), '{"type": "end", "code": "removed"}']
     assert ctl.daemon.requests[-1].query == {"watch": "true", "revision": "118"}
     assert err.count("usherd went away") == 1
@@ -939,7 +952,7 @@ COMP_WORDS=("${words[@]}"); COMP_CWORD=$((${#words[@]} - 1))
 _usherctl usherctl "${words[-1]}" ""
 printf '%s\n' "${COMPREPLY[@]}"
 """
-    done = subprocess.run(["bash", "--norc", "-c", script, "bash", line], capture_output=True, text=True, env=ctl.env, timeout=30)
+    done = subprocess.run(["bash", "--norc", "-c", script, "bash", line], capture_output=True, text=True, env=ctl.env, timeout=60)
     assert done.stderr == ""
     return done.stdout.split()
 
@@ -977,7 +990,7 @@ def test_bash_completes_at_a_real_prompt(ctl):
 def test_fish_completion(ctl):
     def in_fish(line):
         done = subprocess.run(
-            ["fish", "--no-config", "-c", f"usherctl completion fish | source; complete -C '{line}'"], capture_output=True, text=True, env=ctl.env, timeout=30
+            ["fish", "--no-config", "-c", f"usherctl completion fish | source; complete -C '{line}'"], capture_output=True, text=True, env=ctl.env, timeout=60
         )
         return sorted(line.split("\t")[0] for line in done.stdout.splitlines())
 

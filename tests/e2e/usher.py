@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import random
 import select
 import signal
 import socket
@@ -327,6 +328,11 @@ def endpoint(name, port=8080, address="127.0.0.1", **more):
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody is given by the kernel, for it is below those: nobody else takes it until it is used."""
+    while True:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", random.randrange(10240, 32768)))
+                return s.getsockname()[1]
+            except OSError:
+                pass

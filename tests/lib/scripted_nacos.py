@@ -52,7 +52,7 @@ class Nacos(Registry):
             for _ in range(times):
                 self.udp.sendto(data or packet, to)
 
-    def wait_acknowledged(self, deadline=30.0):
+    def wait_acknowledged(self, deadline=60.0):
         self.udp.settimeout(deadline)
         return json.loads(self.udp.recv(65536))
 

@@ -341,7 +341,7 @@ class Registry:
         with self.lock:
             return [r for r in self.requests if when(r)]
 
-    def wait_asked(self, when=lambda request: True, count=1, deadline=30.0):
+    def wait_asked(self, when=lambda request: True, count=1, deadline=60.0):
         """Wait until so many requests match; returns them."""
         end = time.monotonic() + deadline
         with self.lock:
