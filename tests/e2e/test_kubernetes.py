@@ -625,6 +625,22 @@ def test_reloads_leave_no_watch_behind(cluster, server, follow):
     daemon.wait_listed(["a", "b"])
 
 
+# hashicorp/consul-template#1086
+def test_more_namespaces_than_connections_are_all_followed(cluster, server, follow):
+    names = [f"n{i}" for i in range(12)]
+    for name in names:
+        cluster.put(endpoint_slice("catalog-1", "catalog", two_pods(), namespace=name))
+    daemon = follow({"connections": 4}, {n: {"sources": [{"source": "cluster", "name": f"{n}/catalog"}]} for n in names})
+    for name in names:
+        daemon.wait_listed(["a", "b"], name)
+        cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")], namespace=name))
+    for name in names:
+        daemon.wait_listed(["a", "b", "c"], name)
+    assert server.most_open <= 4
+    assert "too many namespaces, 12, to watch each" in daemon.log_text()
+    wait_until("all are proven", lambda: all(feed(daemon, name)["age_ms"] < 3000 for name in names))
+
+
 def test_a_pod_of_two_services_is_drained_when_it_is_so_in_both(cluster, follow):
     cluster.put(whole_pod("a", uid="u-a"))
     for name in ("catalog", "search"):

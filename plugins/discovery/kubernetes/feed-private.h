@@ -40,6 +40,8 @@ void feed_change_history(struct feed *f, const struct version *now);
 
 /* ---- the watch ---- */
 
+/* Whether a connection can be spared for one more. */
+bool feed_may_watch(const struct watcher *w);
 void feed_open_watch(struct watcher *w, struct feed *f, uint64_t now_usec);
 void feed_on_watch(struct watcher *w, struct feed *f, const struct usher_http_event *event);
 

@@ -17,6 +17,16 @@
 #define WATCH_SHORT_USEC  UINT64_C(1000000) /* shorter than this it was of no use */
 #define SERVER_ERRORS_MAX 3
 
+/* Lists and proofs would wait for as long as watches last, were all connections taken by these. */
+bool feed_may_watch(const struct watcher *w)
+{
+	int64_t most = w->access->http.connections * 3 / 4, open = w->pods && w->pods->watch_id;
+
+	for (size_t i = 0; i < w->feed_count; i++)
+		open += w->feeds[i]->watch_id != 0;
+	return open < most;
+}
+
 void feed_open_watch(struct watcher *w, struct feed *f, uint64_t now_usec)
 {
 	uint64_t seconds = WATCH_LEAST_S + retry_random(&w->random) % WATCH_SPREAD_S;

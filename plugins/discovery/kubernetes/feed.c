@@ -177,12 +177,22 @@ static void start_due(struct watcher *w, struct feed *f, uint64_t now_usec)
 		return;
 	}
 	feed_judge_silence(w, f, now_usec);
-	if (!f->watch_id && !f->needs_proof && may_retry)
-		feed_open_watch(w, f, now_usec);
+	f->is_polled = false;
+	if (!f->watch_id && !f->needs_proof && may_retry) {
+		f->is_polled = !feed_may_watch(w);
+		if (!f->is_polled)
+			feed_open_watch(w, f, now_usec);
+	}
 	if (f->proof_id)
 		return;
-	if (f->needs_proof ? may_retry : now_usec >= f->proof_usec)
+	if (f->needs_proof ? !may_retry : now_usec < f->proof_usec)
+		return;
+	if (f->is_polled)
+		feed_list_again(w, f);
+	else
 		feed_ask_proof(w, f);
+	if (f->needs_list)
+		feed_ask_page(w, f);
 }
 
 uint64_t feed_start(struct watcher *w, struct feed *f, uint64_t now_usec)

@@ -7,6 +7,9 @@
  *   proof  a consistent list of one, for silence is no proof: a watch stays open and silent with
  * the server's store gone, with the server stopped, and with a version that is yet to come
  *
+ * Where no connection can be spared for another watch, the list is asked for again as often as a
+ * proof would be.
+ *
  * A version that is too old (410, as a status or as an event) leads to another list; meanwhile what
  * was known stays. A version that went backwards means another history, such as a restored store:
  * listed again, and told as suspect until it has proved itself. */
@@ -43,6 +46,7 @@ struct feed {
 	bool is_listed, needs_list;
 	bool needs_proof; /* before the watch goes on: the last one broke off */
 	bool has_begun;   /* the watch */
+	bool is_polled;   /* no connection can be spared to watch */
 	bool is_unpaged;  /* the pages got too old, so all is asked for at once */
 	bool is_suspect;  /* of another history */
 	bool is_failing;  /* has been told as failed */

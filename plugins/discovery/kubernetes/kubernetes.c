@@ -159,6 +159,24 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+static void tell_polled(struct watcher *w)
+{
+	bool polls = false;
+
+	for (size_t i = 0; i < w->feed_count; i++)
+		polls = polls || w->feeds[i]->is_polled;
+	if (w->polls == polls)
+		return;
+	w->polls = polls;
+	if (polls)
+		usher_log(USHER_LOG_WARNING,
+				"There are too many namespaces, %zu, to watch each over a connection: some "
+				"are listed again and again; raise `connections`, or set `watch: cluster`",
+				w->feed_count);
+	else
+		usher_log(USHER_LOG_INFO, "All namespaces are watched again");
+}
+
 /* Start and tell what is due. Returns how long there is nothing to do, in microseconds; 0: until
  * something comes. */
 static uint64_t turn(struct watcher *w)
@@ -167,10 +185,12 @@ static uint64_t turn(struct watcher *w)
 
 	tell_known(w);
 	pods_tell(w);
-	for (size_t i = 0; i < w->feed_count; i++)
-		due = sooner(due, feed_start(w, w->feeds[i], now));
+	/* The pods first, for a drain is waited for. */
 	if (w->pods)
 		due = sooner(due, feed_start(w, w->pods, now));
+	for (size_t i = 0; i < w->feed_count; i++)
+		due = sooner(due, feed_start(w, w->feeds[i], now));
+	tell_polled(w);
 	if (due == 0)
 		return 0;
 	now = retry_now_usec();

@@ -43,4 +43,5 @@ struct watcher {
 	uint64_t random; /* state of retry_random() */
 	uint64_t known;  /* hash of the names that were told as known */
 	bool known_has_changed;
+	bool polls; /* what connections cannot be spared to watch, as was said */
 };
