@@ -303,6 +303,19 @@ def test_a_name_that_rotates_loses_nobody(usherd, dns, rotates):
     assert "3 an answer and another part each time" in feed(daemon)["revision"]
 
 
+# hashicorp/consul#375
+def test_an_answer_over_udp_that_hides_most_of_the_targets_hides_nobody(usherd, dns):
+    """12 targets, 3 an answer, and no word of it."""
+    dns.part = 3
+    offer(dns, *range(1, 13))
+    daemon = start(usherd, dns)
+    daemon.wait_listed(ids(*range(1, 13)))
+    asked = len(dns.asked(WEB, SRV))
+    wait_until("20 more answers have come", lambda: len(dns.asked(WEB, SRV)) > asked + 20)
+    assert set(daemon.listed()) == set(ids(*range(1, 13)))
+    assert f"Each answer for {WEB} has another part of its records, such as 3" in daemon.log_text()
+
+
 def seen_in(lines):
     return {e["id"] for line in lines for e in line.get("endpoints", []) + line.get("changed", [])}
 

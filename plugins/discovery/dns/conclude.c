@@ -236,6 +236,25 @@ static const char *server_of(const struct watch *w)
 	return w->targets[0].host->lookups[0].server;
 }
 
+/* Whoever is asked may show a part of the targets, and nothing in the answer tells of it. */
+static void warn_of_rotation(
+		struct watch *w, const struct members_rule *rule, size_t count, uint64_t now)
+{
+	bool rotates = members_rotate(&w->members, rule, now);
+
+	if (rotates == w->was_rotating)
+		return;
+	w->was_rotating = rotates;
+	if (rotates)
+		usher_log(USHER_LOG_WARNING,
+				"Each answer for %s has another part of its records, such as %zu of "
+				"them: who is left out stays for `hold`; ask a server that shows all",
+				w->names[w->name_at], count);
+	else
+		usher_log(USHER_LOG_INFO, "The answers for %s show all records again",
+				w->names[w->name_at]);
+}
+
 static int tell_members(struct watch *w, const struct result *result, uint64_t now,
 		struct usher_error *reterr)
 {
@@ -248,6 +267,7 @@ static int tell_members(struct watch *w, const struct result *result, uint64_t n
 	if (r < 0)
 		return usher_error_set(reterr, r, "%s: %s", w->names[w->name_at],
 				usher_error_text(NULL, r));
+	warn_of_rotation(w, &rule, result->count, now);
 	r = members_to_endpoints(&w->members, w->is_srv, w->is_secure, now, &set, reterr);
 	if (r < 0)
 		return r;

@@ -48,6 +48,7 @@ struct watch {
 	size_t host_count;
 
 	struct members members;
+	bool was_rotating;               /* as was said */
 	struct usher_endpoints *offered; /* the last; NULL: none */
 	unsigned nones;                  /* rounds in turn in which the service was not there */
 	uint64_t none_since_usec;        /* with them */
