@@ -64,6 +64,7 @@ def test_maintenance_in_consul_is_a_state_and_no_ill_health(usherd, agent):
 MISBEHAVIOURS = {
     "500": lambda request: Reply("No cluster leader", 500),
     "503": lambda request: Reply("", 503),
+    "400": lambda request: Reply("Invalid index", 400),
     "reset": lambda request: Reset(),
     "closed": lambda request: Raw(),
     "half a head": lambda request: Raw(b"HTTP/1.1 200"),
@@ -163,6 +164,22 @@ def test_all_that_are_critical_at_once_stay(usherd, agent):
     assert daemon.picked() == {"a", "b"}
     agent.put("catalog", "a", "b")
     wait_until("nothing is held", lambda: not feed(daemon)["held"])
+
+
+# kubernetes/kubernetes#65012
+@pytest.mark.parametrize("how", ["stop", "freeze"])
+def test_the_next_server_takes_over(usherd, agent, how):
+    with Consul() as second:
+        for server in (agent, second):
+            server.put("catalog", "a", "b")
+        daemon = start(usherd, agent, servers=[agent.url, second.url])
+        daemon.wait_listed(["a", "b"])
+        first, other = (agent, second) if agent.asked() else (second, agent)
+        getattr(first, how)()
+        other.put("catalog", "c")
+        daemon.wait_listed(["a", "b", "c"])
+        wait_live(daemon)
+        first.thaw()
 
 
 def test_an_agent_that_freezes_is_noticed(usherd, agent):

@@ -253,6 +253,25 @@ def test_an_answer_that_is_too_long_for_udp_comes_over_tcp(usherd, dns, tcp):
     assert tcp == all(q.tcp for q in dns.questions)
 
 
+# hashicorp/consul#3850
+def test_an_answer_that_breaks_off_over_tcp_is_a_failure(usherd, dns):
+    def break_off(question, message):
+        raise ConnectionResetError  # where it is answered, the connection ends then
+
+    offer(dns, *range(1, 61))
+    daemon = start(usherd, dns)
+    daemon.wait_listed(ids(*range(1, 61)))
+    fault = Fault(break_off, times=None, when=lambda q: q.tcp)
+    dns.faults.append(fault)
+    wait_until("it fails", lambda: feed(daemon)["error"])
+    assert set(daemon.listed()) == set(ids(*range(1, 61)))
+    dns.faults[:] = [Fault(truncated, times=None)]
+    wait_failed(daemon, "take the endpoints from the registry itself")
+    assert set(daemon.listed()) == set(ids(*range(1, 61)))
+    dns.faults.clear()
+    wait_live(daemon)
+
+
 def test_a_server_without_edns_has_its_additional_records_doubted_where_they_may_be_cut(usherd, dns):
     """12 targets, of which 512 bytes have room for the records and not for all addresses."""
     offer(dns, *range(1, 7))

@@ -1,12 +1,14 @@
 """The real usherd against a member of etcd that is played, in good order and in bad."""
 
 import json
+import pathlib
 import time
 
 import pytest
+import yaml
 from scripted_etcd import Etcd, documents
 from scripted_registry import Cut, Fault, Flood, Raw, Redirect, Reply, Reset, Silence, Slow
-from usher import wait_until
+from usher import as_yaml, wait_until
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
@@ -83,6 +85,24 @@ def test_a_service_of_many_pages_is_read_whole(usherd, etcd):
     pages = etcd.asked(is_range)
     assert len(pages) == 3
     assert len({p.json["revision"] for p in pages[1:]}) == 1
+
+
+# apache/curator PR#261
+@pytest.mark.parametrize("before", ["the next page", "the watch"])
+def test_what_changes_while_it_is_read_is_not_missed(usherd, etcd, before):
+    ids = [f"i{n:04}" for n in range(600)]
+    for n, name in enumerate(ids):
+        etcd.instance("catalog", name, 1000 + n)
+
+    def meanwhile(request):
+        etcd.instance("catalog", "a", 900)
+        etcd.gone("catalog", "i0599")
+        return etcd.say(request)
+
+    etcd.faults.append(Fault(meanwhile, when=is_watch if before == "the watch" else lambda r: "revision" in r.json))
+    daemon = start(usherd, etcd, probe="60s")  # no proof finds it
+    daemon.wait_listed(ids[:-1] + ["a"])
+    assert not etcd.faults
 
 
 def test_a_watch_asks_to_be_ended_where_there_is_no_leader(usherd, etcd):
@@ -413,6 +433,29 @@ def test_a_thousand_services_share_a_stream_and_few_questions(usherd, etcd):
     # What was written may concern each of them, as far as anybody can tell.
     etcd.wait_asked(is_probe, count=16)
     assert len(etcd.asked(is_watch)) <= 10
+
+
+# hashicorp/consul#3018
+def test_reloads_leave_no_connections_and_descriptors_behind(usherd, etcd):
+    etcd.instance("catalog", "a")
+    daemon = start(usherd, etcd)
+    descriptors = pathlib.Path(f"/proc/{daemon.process.pid}/fd")
+
+    def opened_anew(probe):
+        watches = len(etcd.asked(is_watch))
+        whole = yaml.safe_load(daemon.config_path.read_text())
+        whole["sources"][0]["options"]["probe"] = f"{probe}ms"
+        daemon.write_config(as_yaml(whole))
+        daemon.reload()
+        etcd.wait_asked(is_watch, watches + 1)
+
+    opened_anew(501)
+    before = len(list(descriptors.iterdir()))
+    for probe in range(502, 520):
+        opened_anew(probe)
+    daemon.wait_listed(["a"])
+    # A connection or two may be kept for another time.
+    wait_until("there are no more than before", lambda: len(list(descriptors.iterdir())) <= before + 5)
 
 
 def test_what_others_write_leaves_a_service_proven(usherd, etcd):

@@ -216,6 +216,26 @@ def test_nothing_is_left_behind_when_usherd_stops(usherd, program):
     wait_until("its group is gone", lambda: not alive(pid))
 
 
+# hashicorp/consul#3018
+def test_reloads_leave_no_program_behind(usherd, tmp_path):
+    program = Program(tmp_path, STREAM.replace("last=\n", 'last=\necho $$ >>"$FOLDER/pids"\n'))
+    program.offer("a")
+    daemon = start(usherd, program, {"mode": "stream"})
+    daemon.wait_listed("a")
+
+    def pids():
+        return [int(pid) for pid in (program.folder / "pids").read_text().split()]
+
+    for n in range(5):
+        begun = len(pids())
+        daemon.write_config(daemon.config_path.read_text().replace("FOLDER=", f"N={n}\n    - FOLDER=", 1))
+        daemon.reload()
+        wait_until("it is run anew", lambda: len(pids()) > begun)
+    wait_until("one is left", lambda: len([pid for pid in pids() if alive(pid)]) == 1)
+    program.offer("a", "b")
+    daemon.wait_listed("ab")
+
+
 def alive(group):
     """Whether anybody of the process group runs; who waits for pid 1 to look at it does not."""
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):

@@ -68,11 +68,13 @@ def two_pods():
 
 
 def test_endpoints_appear_change_and_disappear(cluster, follow):
-    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
+    hints = {"forZones": [{"name": "east"}, {"name": "west"}]}
+    cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", zone="east", hints=hints), pod("b", "10.0.0.2")]))
     daemon = follow()
     daemon.wait_listed(["a", "b"])
     one = daemon.listed()["a"]
     assert (one["address"], one["port"], one["zone"]) == ("10.0.0.1", 8080, "east")
+    assert one["metadata"]["kubernetes.zone-hints"] == "east,west"
     cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
     daemon.wait_listed(["a", "b", "c"])
     cluster.put(endpoint_slice("catalog-1", "catalog", [pod("a", "10.0.0.1", ready=False), pod("b", "10.0.0.2")]))
@@ -126,6 +128,16 @@ def test_only_what_is_wanted_is_asked_for(cluster, server, follow):
     assert all("kubernetes.io/service-name in (" in r.query["labelSelector"] for r in server.asked(is_list))
 
 
+def test_a_selector_leaves_out_other_slices(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods(), labels={"team": "shop"}))
+    cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")], labels={"team": "other"}))
+    daemon = follow({"selector": "team=shop,team in (shop,search)"})
+    daemon.wait_listed(["a", "b"])
+    cluster.put(endpoint_slice("catalog-3", "catalog", [pod("d", "10.0.0.4")], labels={"team": "other"}))
+    cluster.put(endpoint_slice("catalog-1", "catalog", [*two_pods(), pod("e", "10.0.0.5")], labels={"team": "shop"}))
+    daemon.wait_listed(["a", "b", "e"])
+
+
 def test_one_stream_may_follow_the_whole_cluster(cluster, server, follow):
     cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
     cluster.put(endpoint_slice("search-1", "search", [pod("s", "10.0.1.1")], namespace="shop"))
@@ -160,13 +172,55 @@ def test_a_watch_that_is_too_old_leads_to_a_list_and_nothing_is_lost(cluster, se
     """410 as an event in a stream of status 200, again and again."""
     cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
     expired = Stream([Cluster.line("ERROR", status(410, "Expired", "too old resource version"))])
-    server.faults.append(Fault(lambda request: expired, 3, is_watch))
+    daemon = follow(services={"catalog": {"removal_guard": {"share": "100%"}}})
+    daemon.wait_listed(["a", "b"])
+    lists = len(server.asked(is_list))
+    with daemon.watch() as stream:
+        wait_until("it watches", lambda: cluster.watches)
+        watches = len(server.asked(is_watch))
+        server.faults.append(Fault(lambda request: expired, 3, is_watch))
+        cluster.end_watches()
+        server.wait_asked(is_watch, watches + 4)
+        assert len(server.asked(is_list)) == lists + 3
+        cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
+        seen = []
+        stream.until(lambda line: seen.append(line) or "c" in {e["id"] for e in line.get("changed", [])})
+    assert not any(line.get("removed") for line in seen)
+    daemon.wait_listed(["a", "b", "c"])
+
+
+def test_a_bookmark_lets_a_watch_go_on_behind_what_was_compacted(cluster, server, follow):
+    cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
     daemon = follow()
     daemon.wait_listed(["a", "b"])
-    server.wait_asked(is_watch, 4)
-    assert len(server.asked(is_list)) == 4
+    server.wait_asked(is_watch)
+    cluster.bookmark_every = 0.1
+    cluster.tick(100)
+    wait_until("it is told by a bookmark", lambda: cluster.bookmarks)
+    cluster.compact()
+    cluster.end_watches()
+    # The end of the stream comes behind the bookmark.
+    server.wait_asked(is_watch, 2)
     cluster.put(endpoint_slice("catalog-2", "catalog", [pod("c", "10.0.0.3")]))
     daemon.wait_listed(["a", "b", "c"])
+    assert len(server.asked(is_list)) == 1
+
+
+# apache/curator PR#261
+@pytest.mark.parametrize("before", ["the next page", "the watch"])
+def test_what_changes_while_it_is_read_is_not_missed(cluster, server, follow, before):
+    for i in range(600):
+        cluster.put(endpoint_slice(f"catalog-{i:04}", "catalog", [pod(f"p{i}", f"10.1.{i // 250}.{i % 250 + 1}")]))
+
+    def meanwhile(request):
+        cluster.put(endpoint_slice("catalog-0000", "catalog", [pod("p0", "10.1.0.1"), pod("new", "10.9.9.9")]))
+        cluster.delete("catalog-0599")
+        return cluster.answer(request)
+
+    server.faults.append(Fault(meanwhile, 1, is_watch if before == "the watch" else lambda r: "continue" in r.query))
+    daemon = follow()
+    daemon.wait_listed([f"p{i}" for i in range(599)] + ["new"])
+    assert not server.faults and len(server.asked(is_list)) == 2
 
 
 def test_a_status_410_of_a_watch_leads_to_a_list(cluster, server, follow):
@@ -373,7 +427,9 @@ def test_forbidden_is_told_with_the_servers_words(cluster, follow):
     cluster.put(endpoint_slice("catalog-1", "catalog", two_pods()))
     cluster.denied = True
     daemon = follow(services={"catalog": {"startup_timeout": "100ms"}})
-    wait_until("it is shown", lambda: "403" in str(feed(daemon)) and "denied" in str(feed(daemon)))
+    error = wait_until("it is shown", lambda: feed(daemon)["error"])
+    assert "403" in error and 'User "u" cannot list resource "endpointslices"' in error
+    assert feed(daemon)["state"] == "denied"
 
 
 def kubeconfig(server, user, **cluster):

@@ -146,6 +146,20 @@ def test_an_answer_that_comes_late_is_that_old(usherd, registry):
     assert min(ages) >= 1000
 
 
+# linkerd/linkerd2#8956, kubernetes/kubernetes#65012
+def test_a_quiet_registry_is_told_from_one_that_is_gone(usherd, registry):
+    registry.put("catalog", "a")
+    daemon = start(usherd, registry)
+    daemon.wait_listed(registry.ids_of("a"))
+
+    def since(what):
+        return daemon.get("/v1/sources")["sources"][0][f"last_{what}_ms"]
+
+    wait_until("nothing has changed for a while, and it is in touch", lambda: since("change") > 4000 and since("contact") < 3000)
+    registry.stop()
+    wait_until("it is out of touch", lambda: since("contact") > 4000)
+
+
 # kubernetes/client-go#1381, k3s-io/k3s#5482
 @pytest.mark.parametrize("how", ["fail", "deny"])
 def test_what_always_fails_is_asked_for_less_and_less_and_said_once(usherd, registry, how):

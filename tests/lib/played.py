@@ -235,6 +235,7 @@ class ZooKeeper(Played):
 
     def __init__(self):
         self.server = scripted_zookeeper.ZooKeeper()
+        self.runs = True
 
     @property
     def options(self):
@@ -246,7 +247,8 @@ class ZooKeeper(Played):
         return self
 
     def __exit__(self, *_):
-        self.server.stop()
+        if self.runs:
+            self.stop()
 
     def put(self, service, *names, port=None):
         for name in names:
@@ -258,15 +260,17 @@ class ZooKeeper(Played):
 
     def stop(self):
         self.server.stop()
+        self.runs = False
 
     def start(self):
         self.server.start()
+        self.runs = True
 
     def wipe(self):
-        self.server.stop()
+        self.stop()
         self.server.forget()
         self.server.put("/services", b"")
-        self.server.start()
+        self.start()
 
     def say_always(self, answer):
         # Whatever they wait for, they keep: the question after it is in error.

@@ -79,6 +79,7 @@ class Cluster:
         self.store_is_down = False
         self.watch_ends_after = None  # seconds
         self.bookmark_every = None
+        self.watches = self.bookmarks = 0  # begun, and told
         self.generation = 0  # one more ends all watches
         self.changed = threading.Condition()
         self.uids = 0
@@ -152,7 +153,7 @@ class Cluster:
         if self.tokens is not None and request.headers.get("authorization") not in [f"Bearer {t}" for t in self.tokens]:
             return Reply(status(401, "Unauthorized", "Unauthorized"), 401)
         if self.denied:
-            return Reply(status(403, "Forbidden", 'endpointslices is forbidden: User "u" cannot list resource'), 403)
+            return Reply(status(403, "Forbidden", 'endpointslices is forbidden: User "u" cannot list resource "endpointslices"'), 403)
         if self.pods_denied and not (where and where[2] == "endpointslices"):
             return Reply(status(403, "Forbidden", 'pods is forbidden: User "u" cannot list resource "pods"'), 403)
         if one:
@@ -242,6 +243,7 @@ class Cluster:
     def events(self, query, namespace, which, at):
         end = time.monotonic() + min(float(query["timeoutSeconds"]), self.watch_ends_after or 1e9)
         generation, bookmark = self.generation, time.monotonic()
+        self.watches += 1
         while time.monotonic() < end and generation == self.generation:
             pieces = []
             with self.changed:
@@ -254,6 +256,7 @@ class Cluster:
                         at, bookmark = self.version, time.monotonic()
                         pieces.append(self.line("BOOKMARK", {"metadata": {"resourceVersion": str(at)}, "addressType": "",
                                                              "endpoints": None, "ports": None}))
+                        self.bookmarks += 1
                 if not pieces:
                     self.changed.wait(min(0.1, max(0.001, end - time.monotonic())))
             yield from pieces
