@@ -7,14 +7,15 @@
 
 #include "clock.h"
 #include "hash.h"
+#include "heap.h"
 #include "ownership.h"
 #include "random.h"
 
 #define KEYS_A_TURN 16
 
 struct work {
+	struct heap_item turn; /* the first member; its key is when it is due */
 	UT_hash_handle hh;
-	uint64_t due_usec; /* USEC_FOREVER: known for its back-off only */
 	uint64_t backoff_usec;
 	bool running;
 	bool removed; /* while running */
@@ -26,6 +27,7 @@ struct work_queue {
 	work_reconcile reconcile;
 	void *userdata;
 	struct work *works; /* by key */
+	struct heap turns;  /* those that do not run */
 	struct random random;
 };
 
@@ -40,28 +42,31 @@ static struct work *work_find(const struct work_queue *queue, const char *key)
 static void work_drop(struct work_queue *queue, struct work *work)
 {
 	HASH_DEL(queue->works, work);
+	heap_remove(&queue->turns, &work->turn);
 	free(work);
 }
 
 static struct work *work_next(const struct work_queue *queue)
 {
-	struct work *next = NULL;
+	return (struct work *) (void *) queue->turns.root;
+}
 
-	for (struct work *work = queue->works; work; work = work->hh.next)
-		if (!next || work->due_usec < next->due_usec)
-			next = work;
-	return next;
+/* Unless it comes earlier anyway. */
+static void work_come(struct work_queue *queue, struct work *work, uint64_t due_usec)
+{
+	if (!heap_has(&work->turn) || due_usec < work->turn.key)
+		heap_add(&queue->turns, &work->turn, due_usec);
 }
 
 static void queue_arm(struct work_queue *queue)
 {
 	const struct work *next = work_next(queue);
 
-	if (!next || next->due_usec == USEC_FOREVER) {
+	if (!next) {
 		(void) sd_event_source_set_enabled(queue->timer, SD_EVENT_OFF);
 		return;
 	}
-	(void) sd_event_source_set_time(queue->timer, next->due_usec);
+	(void) sd_event_source_set_time(queue->timer, next->turn.key);
 	(void) sd_event_source_set_enabled(queue->timer, SD_EVENT_ONESHOT);
 }
 
@@ -81,7 +86,7 @@ static void work_run(struct work_queue *queue, struct work *work)
 	uint64_t again_usec = 0;
 	enum work_result result;
 
-	work->due_usec = USEC_FOREVER;
+	heap_remove(&queue->turns, &work->turn);
 	work->running = true;
 	result = queue->reconcile(queue->userdata, work->key, &again_usec);
 	work->running = false;
@@ -95,18 +100,14 @@ static void work_run(struct work_queue *queue, struct work *work)
 		break;
 	case WORK_LATER:
 		work->backoff_usec = 0;
-		again_usec += clock_boot_usec();
-		if (again_usec < work->due_usec)
-			work->due_usec = again_usec;
+		work_come(queue, work, clock_boot_usec() + again_usec);
 		return;
 	case WORK_RETRY:
-		again_usec = clock_boot_usec() + work_backoff(queue, work);
-		if (again_usec < work->due_usec)
-			work->due_usec = again_usec;
+		work_come(queue, work, clock_boot_usec() + work_backoff(queue, work));
 		return;
 	}
 	/* Added again while it ran: it stays. */
-	if (work->due_usec == USEC_FOREVER)
+	if (!heap_has(&work->turn))
 		work_drop(queue, work);
 }
 
@@ -120,7 +121,7 @@ static int queue_on_time(sd_event_source *source, uint64_t usec, void *userdata)
 	for (int i = 0; i < KEYS_A_TURN; i++) {
 		struct work *next = work_next(queue);
 
-		if (!next || next->due_usec > now)
+		if (!next || next->turn.key > now)
 			break;
 		work_run(queue, next);
 	}
@@ -182,7 +183,8 @@ int work_queue_add(struct work_queue *queue, const char *key)
 		}
 	}
 	work->removed = false;
-	work->due_usec = 0;
+	/* By the time: who is added again and again does not come before who waits for long. */
+	work_come(queue, work, clock_boot_usec());
 	if (!work->running)
 		queue_arm(queue);
 	return 0;

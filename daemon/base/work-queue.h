@@ -2,7 +2,8 @@
 
 /* A queue of keys for a reconciler, as in Kubernetes: each key is in it once, however often it was
  * added; retries back off per key. Level-triggered: an event adds a key, the reconciler compares
- * what should be with what is.
+ * what should be with what is. What is due first runs first, and of what is due at once the one
+ * that was added first.
  *
  * Thread: the core's. */
 

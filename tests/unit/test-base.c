@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "inbox.h"
+#include "loop.h"
 #include "ownership.h"
 #include "random.h"
 #include "test.h"
@@ -316,6 +317,73 @@ static void later_is_when_the_reconciler_said(void **state)
 	end_reconciler(&r);
 }
 
+#define KEYS 500
+
+struct sequence {
+	struct work_queue *queue;
+	int runs[KEYS], count, wanted;
+	bool is_busy; /* key 0 is added again with every run of it */
+};
+
+static enum work_result note_run(void *userdata, const char *key, uint64_t *ret_again_usec)
+{
+	struct sequence *s = userdata;
+	int number = (int) strtol(key, NULL, 10);
+
+	if (s->is_busy && number == 0)
+		assert_ok(work_queue_add(s->queue, key));
+	else
+		s->runs[s->count++] = number;
+	*ret_again_usec = 0;
+	return WORK_DONE;
+}
+
+static bool have_run(void *userdata)
+{
+	const struct sequence *s = userdata;
+
+	return s->count == s->wanted;
+}
+
+static void add_keys(struct sequence *s, int first, int count)
+{
+	char key[16];
+
+	for (int i = first; i < first + count; i++) {
+		(void) snprintf(key, sizeof(key), "%d", i);
+		assert_ok(work_queue_add(s->queue, key));
+	}
+}
+
+static void keys_run_in_the_order_in_which_they_were_added(void **state)
+{
+	sd_event *event = loop_new();
+	struct sequence s = { .wanted = KEYS - 1 };
+
+	(void) state;
+	assert_ok(work_queue_new(event, note_run, &s, &s.queue));
+	add_keys(&s, 0, KEYS);
+	work_queue_remove(s.queue, "100");
+	loop_until(event, have_run, &s);
+	for (int i = 0; i < KEYS - 1; i++)
+		assert_int_equal(s.runs[i], i < 100 ? i : i + 1);
+	work_queue_free(s.queue);
+	sd_event_unref(event);
+}
+
+static void a_key_that_never_rests_keeps_no_other_from_its_turn(void **state)
+{
+	sd_event *event = loop_new();
+	struct sequence s = { .is_busy = true, .wanted = 39 };
+
+	(void) state;
+	assert_ok(work_queue_new(event, note_run, &s, &s.queue));
+	add_keys(&s, 0, 40);
+	loop_until(event, have_run, &s);
+	work_queue_free(s.queue);
+	sd_event_unref(event);
+}
+
 static void a_key_removed_while_it_runs_is_forgotten(void **state)
 {
 	struct reconciler r = { .result = WORK_RETRY, .remove = true };
@@ -397,6 +465,8 @@ int main(void)
 		cmocka_unit_test(a_key_added_while_it_runs_runs_again),
 		cmocka_unit_test(a_retry_comes_after_its_back_off),
 		cmocka_unit_test(later_is_when_the_reconciler_said),
+		cmocka_unit_test(keys_run_in_the_order_in_which_they_were_added),
+		cmocka_unit_test(a_key_that_never_rests_keeps_no_other_from_its_turn),
 		cmocka_unit_test(a_key_removed_while_it_runs_is_forgotten),
 		cmocka_unit_test(text_is_escaped_as_json_wants_it),
 		cmocka_unit_test(a_text_that_cannot_grow_says_so_at_the_end),
