@@ -90,6 +90,53 @@ uint64_t placement_renew_delay(uint64_t renew_after_usec, uint64_t random)
 	return delay - share_of(delay / 4, random);
 }
 
+/* Two thirds of a lease: what comes later may come too late. */
+static uint64_t nearly_out(const struct placement_times *times)
+{
+	uint64_t third = times->renew_after_usec ? times->renew_after_usec : PLACEMENT_LOOK_USEC;
+
+	return times->renewed_usec + 2 * third;
+}
+
+bool placement_is_addition(const struct placement_facts *f, enum placement_act act,
+		const struct placement_times *times)
+{
+	return act == PLACEMENT_ADD && !f->is_there && times->failed_usec == 0;
+}
+
+uint64_t placement_due(const struct placement_facts *f, enum placement_act act,
+		const struct placement_times *times)
+{
+	bool is_renewal = act == PLACEMENT_RENEW || (act == PLACEMENT_ADD && f->is_current);
+
+	if (times->failed_usec > 0)
+		return times->failed_usec + PLACEMENT_PATIENCE_USEC;
+	if (is_renewal && f->is_there && times->renewed_usec > 0)
+		return nearly_out(times);
+	return times->waiting_usec;
+}
+
+bool placement_addition_is_first(uint64_t waiting_usec, uint64_t due_usec, uint64_t now_usec)
+{
+	return due_usec > now_usec || waiting_usec + PLACEMENT_PATIENCE_USEC < due_usec;
+}
+
+uint64_t placement_lease(uint64_t renew_after_usec)
+{
+	uint64_t lease = 3 * renew_after_usec;
+
+	if (lease == 0)
+		return 0;
+	return lease > PLACEMENT_LEASE_MIN_USEC ? lease : PLACEMENT_LEASE_MIN_USEC;
+}
+
+uint64_t placement_lease_end(const struct placement_times *times)
+{
+	uint64_t lease = placement_lease(times->renew_after_usec);
+
+	return lease > 0 && times->renewed_usec > 0 ? times->renewed_usec + lease : UINT64_MAX;
+}
+
 uint64_t placement_backoff(unsigned failures, uint64_t random)
 {
 	uint64_t delay = PLACEMENT_BACKOFF_MIN_USEC;

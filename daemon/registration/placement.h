@@ -61,6 +61,34 @@ void placement_decide(const struct placement_facts *f, struct placement_decision
 #define PLACEMENT_RENEW_MIN_USEC UINT64_C(200000)
 uint64_t placement_renew_delay(uint64_t renew_after_usec, uint64_t random);
 
+/* Whose turn comes first among what waits for the same registry. News of what is there, and that it
+ * is to go, are due at once, a renewal when its lease is nearly out, and what has just failed after
+ * some patience. A first addition, which nobody misses yet, comes before what is not due, and
+ * before anything else once it has waited for long. */
+#define PLACEMENT_PATIENCE_USEC UINT64_C(30000000)
+
+struct placement_times {
+	uint64_t waiting_usec;     /* since when it waits */
+	uint64_t renewed_usec;     /* the last proof that it is there; 0: none by this run */
+	uint64_t renew_after_usec; /* as the plug-in asked for it then; 0: nothing runs out */
+	uint64_t failed_usec;      /* when the last call failed; 0: it did not */
+};
+
+bool placement_is_addition(const struct placement_facts *f, enum placement_act act,
+		const struct placement_times *times);
+/* Of one that is no addition. */
+uint64_t placement_due(const struct placement_facts *f, enum placement_act act,
+		const struct placement_times *times);
+/* Whether an addition that waits since then comes before what is due then. */
+bool placement_addition_is_first(uint64_t waiting_usec, uint64_t due_usec, uint64_t now_usec);
+
+/* When its lease is over, as far as can be known: plug-ins ask for a renewal after a third of it.
+ * USEC_FOREVER: there is none. What a busy machine alone makes late is not told from a lease that
+ * is very short. */
+#define PLACEMENT_LEASE_MIN_USEC UINT64_C(5000000)
+uint64_t placement_lease(uint64_t renew_after_usec); /* 0: none */
+uint64_t placement_lease_end(const struct placement_times *times);
+
 /* The next attempt after so many failures in a row: anywhere up to the back-off, which doubles. */
 #define PLACEMENT_RETRY_MIN_USEC   UINT64_C(100000)
 #define PLACEMENT_BACKOFF_MIN_USEC UINT64_C(500000)

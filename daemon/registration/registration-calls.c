@@ -61,11 +61,17 @@ int placement_add(struct registration *g, const char *source, const char *name, 
 
 struct placement *placement_free(struct placement *p)
 {
+	uint64_t now_usec = clock_boot_usec();
+
 	if (!p)
 		return NULL;
+	if (p->lane) {
+		lane_note_late(p, false, now_usec);
+		lane_leave(p, now_usec);
+	}
 	if (p->job) {
 		source_forget(p->job);
-		p->lane->busy = NULL;
+		lane_stop(p, now_usec);
 	}
 	(void) usher_endpoints_unref(p->told);
 	(void) usher_endpoints_unref(p->telling);
@@ -73,6 +79,7 @@ struct placement *placement_free(struct placement *p)
 	free(p->name);
 	free(p->port);
 	free(p->error);
+	free(p->lateness);
 	free(p);
 	return NULL;
 }
@@ -98,36 +105,55 @@ static bool is_to_stay(const struct placement *p)
 	return !g->spec || !g->office->is_stopping || g->spec->what->on_stop == STOP_KEEP;
 }
 
-static void decide(const struct placement *p, const struct source *source, uint64_t now_usec,
-		struct placement_decision *ret)
+static void find_facts(const struct placement *p, const struct source *source, uint64_t now_usec,
+		struct placement_facts *ret)
 {
 	const struct registration *g = p->registration;
 
-	placement_decide(
-			&(const struct placement_facts){
-					.is_wanted = is_to_stay(p),
-					.is_known = g->payload,
-					.is_held = g->is_held,
-					.has_passed = g->has_passed,
-					.is_well = g->is_well,
-					.is_down = g->is_down,
-					.on_unhealthy = g->spec ? g->spec->what->on_unhealthy
-								: UNHEALTHY_KEEP,
-					.may_be_there = p->version > 0,
-					.is_there = p->is_there,
-					.is_current = is_told(p, g->payload),
-					.is_another = p->told && !is_told(p, g->payload),
-					.can_renew = !source || source_can(source, SOURCE_RENEW),
-					.can_remove = !source || source_can(source, SOURCE_REMOVE),
-					.is_due = now_usec >= p->renew_usec,
-			},
-			ret);
+	*ret = (struct placement_facts){
+		.is_wanted = is_to_stay(p),
+		.is_known = g->payload,
+		.is_held = g->is_held,
+		.has_passed = g->has_passed,
+		.is_well = g->is_well,
+		.is_down = g->is_down,
+		.on_unhealthy = g->spec ? g->spec->what->on_unhealthy : UNHEALTHY_KEEP,
+		.may_be_there = p->version > 0,
+		.is_there = p->is_there,
+		.is_current = is_told(p, g->payload),
+		.is_another = p->told && !is_told(p, g->payload),
+		.can_renew = !source || source_can(source, SOURCE_RENEW),
+		.can_remove = !source || source_can(source, SOURCE_REMOVE),
+		.is_due = now_usec >= p->renew_usec,
+	};
+}
+
+static void decide(const struct placement *p, const struct placement_facts *facts,
+		struct placement_decision *ret)
+{
+	placement_decide(facts, ret);
 	/* A registration that stays is left alone once usherd stops. */
-	if (g->office->is_stopping && ret->act != PLACEMENT_REMOVE)
+	if (p->registration->office->is_stopping && ret->act != PLACEMENT_REMOVE)
 		ret->act = PLACEMENT_NOTHING;
 }
 
+/* The lease is over, and nothing failed: its turn, or the answer, does not come. */
+static bool is_late(const struct placement *p, const struct placement_decision *decision,
+		uint64_t now_usec)
+{
+	return p->is_there && p->failures == 0 && p->lane->failures == 0 &&
+			(decision->act == PLACEMENT_RENEW || decision->act == PLACEMENT_ADD) &&
+			now_usec >= placement_lease_end(&p->times);
+}
+
 /* ---- what became of it ---- */
+
+static const char *why_failing(const struct placement *p)
+{
+	if (p->error)
+		return p->error;
+	return p->lane->error ? p->lane->error : "the registry fails";
+}
 
 static void tell_state(const struct placement *p, enum registration_state before)
 {
@@ -144,7 +170,7 @@ static void tell_state(const struct placement *p, enum registration_state before
 		log_warning(PLACEMENT_FIELDS(p, MESSAGE_FAILING),
 				"Cannot %s %s of %s in %s: %s; trying again until it works",
 				p->is_there ? "keep or change" : "register", g->id, g->service,
-				p->source, p->error ? p->error : "the registry fails");
+				p->source, why_failing(p));
 		break;
 	case REGISTRATION_UNHEALTHY:
 		log_notice(PLACEMENT_FIELDS(p, MESSAGE_OUT),
@@ -167,24 +193,27 @@ static void tell_state(const struct placement *p, enum registration_state before
 	}
 }
 
+/* That renewals are late is told once for all of them, by the lane. */
 static void set_state(struct placement *p, enum registration_state state, uint64_t now_usec)
 {
-	enum registration_state before = p->state;
+	enum registration_state before = p->said;
 
-	if (state == before)
+	if (state != p->state) {
+		p->state = state;
+		p->since_usec = now_usec;
+	}
+	if (state == before || (state == REGISTRATION_FAILING && p->is_late))
 		return;
-	p->state = state;
-	p->since_usec = now_usec;
+	p->said = state;
 	tell_state(p, before);
 }
 
 /* The registry has answered, and not with a failure. */
 static void note_contact(struct placement *p)
 {
-	p->lane->failures = 0;
-	registration_set_text(&p->lane->error, NULL);
+	lane_note_contact(p->lane);
 	p->failures = 0;
-	p->again_usec = 0;
+	p->again_usec = p->times.failed_usec = 0;
 	registration_set_text(&p->error, NULL);
 }
 
@@ -209,15 +238,16 @@ static void note_success(struct placement *p, uint64_t now_usec)
 		return;
 	}
 	p->is_there = true;
-	p->renewed_usec = now_usec;
+	p->times.renewed_usec = now_usec;
+	p->times.renew_after_usec = source ? source_renew_after_usec(source) : 0;
 	if (p->call == SOURCE_ADD) {
 		p->told_usec = now_usec;
 		(void) usher_endpoints_unref(p->told);
 		p->told = usher_endpoints_ref(p->telling);
 	}
 	p->renew_usec = now_usec +
-			placement_renew_delay(source ? source_renew_after_usec(source) : 0,
-					random_next(&office->random));
+			placement_renew_delay(
+					p->times.renew_after_usec, random_next(&office->random));
 }
 
 /* The registry has lost it: expired, wiped, or started anew. */
@@ -270,14 +300,12 @@ static void note_failure(struct placement *p, int code, const char *reason, uint
 		text = NULL;
 	registration_set_text(&p->error, text ? text : reason);
 	p->failures++;
-	if (placement_failure_is_shared(code)) {
-		p->lane->failures++;
-		registration_set_text(&p->lane->error, p->error);
-		p->lane->again_usec = now_usec +
-				placement_backoff(p->lane->failures, random_next(&office->random));
-		return;
-	}
-	p->again_usec = now_usec + placement_backoff(p->failures, random_next(&office->random));
+	p->times.failed_usec = now_usec;
+	if (placement_failure_is_shared(code))
+		lane_note_failure(p->lane, p->error, now_usec);
+	else
+		p->again_usec = now_usec +
+				placement_backoff(p->failures, random_next(&office->random));
 }
 
 static void judge_answer(struct placement *p, int r, const char *reason, uint64_t now_usec)
@@ -301,16 +329,14 @@ static void placement_on_answer(void *userdata, int r, const char *reason)
 	const char *why = reason && reason[0] ? reason : strerrordesc_np(-r);
 	uint64_t now_usec = clock_boot_usec();
 
-	p->job = NULL;
-	p->called_usec = 0;
-	p->lane->busy = NULL;
+	p->lane->answered_usec = now_usec - p->called_usec;
 	if (r == 0)
 		p->lane->done[p->call]++;
 	else
 		p->lane->failed[p->call]++;
 	judge_answer(p, r, why, now_usec);
 	p->telling = usher_endpoints_unref(p->telling);
-	registrations_wake_lane(p->registration->office, p->lane);
+	lane_stop(p, now_usec);
 	registration_wake(p->registration);
 }
 
@@ -353,10 +379,10 @@ static uint64_t call(struct placement *p, struct source *source, enum placement_
 		p->telling = usher_endpoints_unref(p->telling);
 		note_failure(p, -ENOMEM, "out of memory, or too much waits for the registry",
 				now_usec);
+		lane_leave(p, now_usec);
 		return p->again_usec;
 	}
-	p->called_usec = now_usec;
-	p->lane->busy = p;
+	lane_start(p, now_usec);
 	log_debug(PLACEMENT_FIELDS(p, NULL), "Asking %s to %s %s of %s", p->source,
 			call_words[p->call], p->registration->id, p->registration->service);
 	return USEC_FOREVER;
@@ -372,26 +398,37 @@ static bool is_recorded(struct placement *p)
 	return g->written >= p->version;
 }
 
-static uint64_t act(struct placement *p, struct source *source,
-		const struct placement_decision *decision, uint64_t now_usec)
+/* What stands in the way of even waiting for the lane: when to look again; 0: nothing. */
+static uint64_t find_obstacle(struct placement *p, const struct source *source,
+		enum placement_act act, uint64_t now_usec)
 {
-	struct lane *lane = p->lane;
-
 	if (!source) {
 		registration_set_text(&p->error, "its source does not run");
 		return now_usec + SOURCE_AWAY_USEC;
 	}
 	if (now_usec < p->again_usec)
 		return p->again_usec;
-	if (decision->act == PLACEMENT_ADD && !is_recorded(p))
+	if (act == PLACEMENT_ADD && !is_recorded(p))
 		return USEC_FOREVER;
-	if (lane->busy) {
-		p->waits = true;
-		return USEC_FOREVER;
+	return 0;
+}
+
+static uint64_t act(struct placement *p, struct source *source, const struct placement_facts *facts,
+		enum placement_act what, uint64_t now_usec)
+{
+	struct lane *lane = p->lane;
+	uint64_t again_usec = find_obstacle(p, source, what, now_usec);
+
+	if (again_usec > 0) {
+		lane_leave(p, now_usec);
+		return again_usec;
 	}
+	lane_join(p, facts, what, now_usec);
+	if (!lane_is_turn(p, now_usec))
+		return USEC_FOREVER;
 	if (now_usec < lane->again_usec)
 		return lane->again_usec;
-	return call(p, source, decision->act, now_usec);
+	return call(p, source, what, now_usec);
 }
 
 /* How it is while the act is still to be done. */
@@ -402,33 +439,47 @@ static enum registration_state state_before(
 		return REGISTRATION_FAILING;
 	if (decision->state == REGISTRATION_REMOVED)
 		return REGISTRATION_LEAVING;
+	if (decision->state != REGISTRATION_REGISTERED)
+		return decision->state;
 	/* What an earlier run has put there is not known to be there still. */
-	if (decision->state == REGISTRATION_REGISTERED && (!p->is_there || p->renewed_usec == 0))
+	if (!p->is_there || p->times.renewed_usec == 0)
 		return REGISTRATION_PENDING;
-	return decision->state;
+	return p->is_late ? REGISTRATION_FAILING : REGISTRATION_REGISTERED;
+}
+
+static void rest(struct placement *p, enum registration_state state, uint64_t now_usec)
+{
+	lane_leave(p, now_usec);
+	p->failures = 0;
+	p->times.failed_usec = 0;
+	registration_set_text(&p->error, NULL);
+	set_state(p, state, now_usec);
+	p->next_usec = p->is_there && !p->registration->office->is_stopping ? p->renew_usec
+									    : USEC_FOREVER;
+	if (p->next_usec <= now_usec)
+		p->next_usec = USEC_FOREVER;
 }
 
 uint64_t placement_reconcile(struct placement *p, uint64_t now_usec)
 {
 	struct source *source = registrations_source(p->registration->office, p->source);
 	struct placement_decision decision;
+	struct placement_facts facts;
+	uint64_t late_usec;
 
-	p->waits = false;
-	decide(p, source, now_usec, &decision);
-	if (p->job) {
-		set_state(p, state_before(p, &decision), now_usec);
-		p->next_usec = USEC_FOREVER;
-	} else if (decision.act == PLACEMENT_NOTHING) {
-		p->failures = 0;
-		registration_set_text(&p->error, NULL);
-		set_state(p, decision.state, now_usec);
-		p->next_usec = p->is_there && !p->registration->office->is_stopping ? p->renew_usec
-										    : USEC_FOREVER;
-		if (p->next_usec <= now_usec)
-			p->next_usec = USEC_FOREVER;
+	find_facts(p, source, now_usec, &facts);
+	decide(p, &facts, &decision);
+	lane_note_late(p, is_late(p, &decision, now_usec), now_usec);
+	if (!p->job && decision.act == PLACEMENT_NOTHING) {
+		rest(p, decision.state, now_usec);
 	} else {
-		p->next_usec = act(p, source, &decision, now_usec);
+		p->next_usec = p->job ? USEC_FOREVER
+				      : act(p, source, &facts, decision.act, now_usec);
 		set_state(p, state_before(p, &decision), now_usec);
 	}
-	return p->next_usec;
+	lane_look_at_time(p->lane, now_usec);
+	if (now_usec >= p->lane->again_usec)
+		lane_wake(p->lane, now_usec);
+	late_usec = placement_lease_end(&p->times);
+	return late_usec > now_usec && late_usec < p->next_usec ? late_usec : p->next_usec;
 }

@@ -231,6 +231,7 @@ static void lose_address(struct registration *g, const struct usher_error *why, 
 	g->has_passed = g->is_well = g->is_down = false;
 }
 
+/* Again once what it is made of has changed. */
 static void find_endpoint(struct registration *g)
 {
 	char chosen[INET6_ADDRSTRLEN];
@@ -245,6 +246,7 @@ static void find_endpoint(struct registration *g)
 		lose_address(g, &why, r);
 		return;
 	}
+	g->is_built = true;
 	registration_set_text(&g->trouble, NULL);
 	if (is_elsewhere(g->endpoint, set)) {
 		registration_set_text(&g->shown_id, NULL); /* that of the former address */
@@ -256,8 +258,16 @@ static void find_endpoint(struct registration *g)
 				g->service, address);
 }
 
+static bool is_ready(const struct usher_endpoints *set)
+{
+	struct usher_endpoint endpoint;
+
+	usher_endpoints_get(set, 0, &endpoint);
+	return endpoint.ready;
+}
+
 /* Where the checks say so, and the configuration wants it told, it is shown as not ready. */
-static void find_payload(struct registration *g)
+static void find_payload(struct registration *g, bool is_another)
 {
 	bool ready = !g->is_down || g->spec->what->on_unhealthy != UNHEALTHY_UNREADY;
 	struct usher_endpoints *set = NULL;
@@ -267,9 +277,13 @@ static void find_payload(struct registration *g)
 		g->payload = usher_endpoints_unref(g->payload);
 		return;
 	}
+	if (!is_another && g->payload && is_ready(g->payload) == ready)
+		return;
 	usher_endpoints_get(g->endpoint, 0, &endpoint);
 	if (build_set(g, endpoint.address, ready, &set, NULL) >= 0)
 		(void) replace_set(&g->payload, set);
+	else
+		g->is_built = false;
 }
 
 /* ---- how it is ---- */
@@ -310,9 +324,12 @@ static int look_at_instance(struct registration *g)
 	int r = want_places(g);
 
 	if (g->spec) {
-		find_endpoint(g);
+		bool is_another = !g->is_built;
+
+		if (is_another)
+			find_endpoint(g);
 		find_health(g);
-		find_payload(g);
+		find_payload(g, is_another);
 	}
 	return r;
 }
@@ -321,6 +338,7 @@ void registration_set_spec(struct registration *g, struct registration_spec *spe
 {
 	(void) registration_spec_unref(g->spec);
 	g->spec = spec;
+	g->is_built = false;
 	registration_set_text(&g->trouble, NULL);
 	if (!spec) {
 		g->endpoint = usher_endpoints_unref(g->endpoint);
@@ -336,6 +354,16 @@ static bool is_out(const struct override *override)
 	return override && (override->withdrawn || override->admin_state != USHER_ADMIN_READY);
 }
 
+static bool is_at(const struct usher_endpoints *set, ssize_t i, const struct usher_endpoint *ours)
+{
+	struct usher_endpoint other;
+
+	if (i < 0)
+		return false;
+	usher_endpoints_get(set, (size_t) i, &other);
+	return other.port == ours->port && strcmp(other.address, ours->address) == 0;
+}
+
 /* Some registries give an instance another id than the one it was registered with; a drain goes by
  * that. The same address and port are the same instance. */
 static void find_shown(struct registration *g, const struct usher_endpoints *set)
@@ -343,12 +371,14 @@ static void find_shown(struct registration *g, const struct usher_endpoints *set
 	struct usher_endpoint ours;
 
 	usher_endpoints_get(g->endpoint, 0, &ours);
+	if (g->shown_id && is_at(set, usher_endpoints_find(set, g->shown_id), &ours))
+		return;
 	for (size_t i = 0; i < usher_endpoints_count(set); i++) {
 		struct usher_endpoint other;
 
-		usher_endpoints_get(set, i, &other);
-		if (other.port != ours.port || strcmp(other.address, ours.address) != 0)
+		if (!is_at(set, (ssize_t) i, &ours))
 			continue;
+		usher_endpoints_get(set, i, &other);
 		registration_set_text(&g->shown_id, other.id);
 		return;
 	}
@@ -371,16 +401,27 @@ static void look_for_shown(struct registration *g, uint64_t now_usec)
 	}
 }
 
-static void find_hold(struct registration *g, uint64_t now_usec)
+static bool is_held_now(struct registration *g, uint64_t now_usec)
 {
 	const struct directory *directory = g->office->directory;
-	bool was_held = g->is_held;
 
 	look_for_shown(g, now_usec);
-	g->is_held = is_out(directory_find_override(directory, g->service, g->id)) ||
+	return is_out(directory_find_override(directory, g->service, g->id)) ||
 			(g->shown_id &&
 					is_out(directory_find_override(
 							directory, g->service, g->shown_id)));
+}
+
+bool registration_hold_has_changed(struct registration *g, uint64_t now_usec)
+{
+	return is_held_now(g, now_usec) != g->is_held;
+}
+
+static void find_hold(struct registration *g, uint64_t now_usec)
+{
+	bool was_held = g->is_held;
+
+	g->is_held = is_held_now(g, now_usec);
 	/* Whatever the drain and the restore have told the registry: it is told anew. */
 	for (size_t i = 0; was_held && !g->is_held && i < g->place_count; i++)
 		placement_forget_told(g->places[i]);
@@ -428,7 +469,7 @@ static void give_up_places(struct registration *g)
 				"%s of %s cannot be taken out of %s, which is not configured any more; leaving it there until the registry drops it",
 				g->id, g->service, p->source);
 		p->is_there = false;
-		p->state = REGISTRATION_REMOVED;
+		p->state = p->said = REGISTRATION_REMOVED;
 	}
 }
 
@@ -456,6 +497,8 @@ enum registration_state registration_judge(const struct registration *g, const c
 				return REGISTRATION_LEAVING;
 			if (p->error)
 				*ret_why = p->error;
+			else if (p->lateness)
+				*ret_why = p->lateness;
 			else if (p->state == REGISTRATION_FAILING)
 				*ret_why = p->lane->error;
 			return p->state;

@@ -2,7 +2,9 @@
 
 /* One registration while it is looked after. Inside of the floor. */
 
+#include "hash.h"
 #include "health.h"
+#include "heap.h"
 #include "random.h"
 #include "registration-spec.h"
 #include "registrations.h"
@@ -13,23 +15,30 @@ struct registration;
 
 /* A registry that registrations are told to, and what is under way there. */
 struct lane {
+	struct registrations *office;
 	char *source;
 	struct placement *busy; /* its one call; NULL: none */
+	struct heap due;        /* placements that wait, by when they are due */
+	struct heap additions;  /* those that nobody misses yet, by when they came */
 	unsigned failures;      /* of the registry as a whole, in a row */
 	char *error;            /* the last of these; NULL */
 	uint64_t again_usec;
+	uint64_t answered_usec; /* how long the last call took */
+	unsigned late;          /* placements whose leases are over, for their turn does not come */
+	bool is_late;           /* that was told */
 	uint64_t done[SOURCE_REMOVE + 1], failed[SOURCE_REMOVE + 1];
 };
 
 /* The registration in one registry. Times are CLOCK_BOOTTIME; 0: not yet. */
 struct placement {
+	struct heap_item turn; /* the first member: in line, while it waits for the lane */
+	struct heap *line;     /* of the lane; NULL: it does not wait */
 	struct registration *registration;
 	struct lane *lane;
 	char *source, *name, *port; /* port: NULL */
 	unsigned version;           /* of the record that first had it */
 	bool is_wanted;             /* by the spec */
 	bool is_there;
-	bool waits;                   /* for its lane */
 	struct usher_endpoints *told; /* in this run; NULL: nothing */
 
 	struct registration_job *job; /* under way */
@@ -41,9 +50,13 @@ struct placement {
 	uint64_t again_usec; /* not before, after a failure */
 	char *error;
 	uint64_t renew_usec; /* when it is due */
-	uint64_t told_usec, renewed_usec, next_usec;
+	struct placement_times times;
+	uint64_t told_usec, next_usec;
+	bool is_late;   /* its lease is over, and nothing fails but the time */
+	char *lateness; /* that in words; NULL */
 	enum registration_state state;
 	uint64_t since_usec;
+	enum registration_state said; /* in the log */
 };
 
 /* A change of the API on its way to the disk. */
@@ -54,6 +67,7 @@ struct proposal {
 };
 
 struct registration {
+	UT_hash_handle hh; /* by key */
 	struct registrations *office;
 	char *service, *id, *key;
 	char *json, *requested_by;      /* of the API */
@@ -79,6 +93,7 @@ struct registration {
 	enum registration_state state;
 	uint64_t since_usec;
 
+	bool is_built; /* endpoint is what the spec and the addresses of the node are now */
 	bool is_configured, is_leaving;
 	bool is_unnamed;  /* its id needs an address, and there is none yet: id is the template */
 	bool is_declared; /* while the configuration is gone through: it is there */
@@ -100,6 +115,7 @@ struct registrations {
 	size_t declared_count;
 	struct registration **all; /* sorted by service and id */
 	size_t count, capacity;
+	struct registration *by_key; /* the same */
 	struct lane **lanes;
 	size_t lane_count;
 	struct random random;
@@ -118,6 +134,8 @@ struct registration *registration_new(
 struct registration *registration_free(struct registration *g);
 /* Look at it soon. */
 void registration_wake(struct registration *g);
+/* Whether a drain holds it back has changed since it was looked at. */
+bool registration_hold_has_changed(struct registration *g, uint64_t now_usec);
 /* Another spec, or none: takes the reference. */
 void registration_set_spec(struct registration *g, struct registration_spec *spec);
 /* The state of the worst of its places, and what stands in the way; NULL. */
@@ -138,6 +156,27 @@ uint64_t placement_reconcile(struct placement *p, uint64_t now_usec);
 /* What its source has been told in this run is forgotten: it is another instance now. */
 void placement_forget_told(struct placement *p);
 
+/* lane.c: one registry. */
+struct lane *lane_new(struct registrations *office, const char *source);
+struct lane *lane_free(struct lane *lane);
+/* Wait for the lane; again and again, while it is not one's turn. */
+void lane_join(struct placement *p, const struct placement_facts *facts, enum placement_act act,
+		uint64_t now_usec);
+void lane_leave(struct placement *p, uint64_t now_usec);
+/* Nothing is under way there, and p is the first of those who wait. */
+bool lane_is_turn(const struct placement *p, uint64_t now_usec);
+/* Have the first look whether it can go, if nothing is under way. */
+void lane_wake(struct lane *lane, uint64_t now_usec);
+void lane_start(struct placement *p, uint64_t now_usec);
+void lane_stop(struct placement *p, uint64_t now_usec); /* answered, or forgotten */
+/* The registry as a whole has failed, or has answered. */
+void lane_note_failure(struct lane *lane, const char *error, uint64_t now_usec);
+void lane_note_contact(struct lane *lane);
+/* Whether the lease of p is over for nothing but the time that the registry takes. */
+void lane_note_late(struct placement *p, bool is_late, uint64_t now_usec);
+/* Nothing that waits is nearly late: that may be told. */
+void lane_look_at_time(struct lane *lane, uint64_t now_usec);
+
 /* registration-record.c: what the disk has. */
 char *registration_record_write(const struct registration *g, const struct proposal *proposal);
 /* Fill in a new registration from its record. Errors: EBADMSG, ENOMEM. */
@@ -149,7 +188,6 @@ uint64_t registration_record_commit(struct registration *g, uint64_t now_usec);
 
 /* registrations.c */
 struct lane *registrations_lane(struct registrations *r, const char *source); /* NULL: no memory */
-void registrations_wake_lane(struct registrations *r, const struct lane *lane);
 struct source *registrations_source(const struct registrations *r, const char *name);
 void registrations_forget_registration(struct registration *g); /* out of the list, and free */
 void registrations_look_at_stop(struct registrations *r);

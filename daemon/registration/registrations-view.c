@@ -11,14 +11,6 @@ size_t registrations_count(const struct registrations *r)
 	return r->count;
 }
 
-ssize_t registrations_find(const struct registrations *r, const char *service, const char *id)
-{
-	for (size_t i = 0; i < r->count; i++)
-		if (strcmp(r->all[i]->service, service) == 0 && strcmp(r->all[i]->id, id) == 0)
-			return (ssize_t) i;
-	return -ENOENT;
-}
-
 void registrations_get(const struct registrations *r, size_t i, struct registration_view *ret)
 {
 	const struct registration *g = r->all[i];
@@ -40,10 +32,18 @@ void registrations_get(const struct registrations *r, size_t i, struct registrat
 	};
 }
 
+static const char *placement_error(const struct placement *p)
+{
+	if (p->error)
+		return p->error;
+	return p->lateness ? p->lateness : p->lane->error;
+}
+
 void registrations_get_place(
 		const struct registrations *r, size_t i, size_t k, struct registry_view *ret)
 {
 	const struct placement *p = r->all[i]->places[k];
+	bool is_in_back_off = p->line && p->lane->failures > 0;
 
 	*ret = (struct registry_view){
 		.source = p->source,
@@ -52,11 +52,11 @@ void registrations_get_place(
 		.state = p->state,
 		.since_usec = p->since_usec,
 		.told_usec = p->told_usec,
-		.renewed_usec = p->renewed_usec,
-		.next_usec = p->next_usec,
+		.renewed_usec = p->times.renewed_usec,
+		.next_usec = is_in_back_off ? p->lane->again_usec : p->next_usec,
 		.called_usec = p->called_usec,
 		.failures = p->failures,
-		.error = p->error ? p->error : p->lane->error,
+		.error = placement_error(p),
 	};
 }
 

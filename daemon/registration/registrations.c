@@ -82,6 +82,11 @@ static int find_or_add(struct registrations *r, const char *service, const char 
 	g = registration_new(r, service, id);
 	if (!g)
 		return -ENOMEM;
+	HASH_ADD_KEYPTR(hh, r->by_key, g->key, strlen(g->key), g);
+	if (!hash_was_added(g)) {
+		(void) registration_free(g);
+		return -ENOMEM;
+	}
 	memmove(&r->all[i + 1], &r->all[i], (r->count - i) * sizeof(struct registration *));
 	r->all[i] = g;
 	r->count++;
@@ -99,7 +104,15 @@ void registrations_forget_registration(struct registration *g)
 				(r->count - i - 1) * sizeof(struct registration *));
 		r->count--;
 	}
+	HASH_DEL(r->by_key, g);
 	(void) registration_free(g);
+}
+
+ssize_t registrations_find(const struct registrations *r, const char *service, const char *id)
+{
+	size_t i;
+
+	return search(r, service, id, &i) ? (ssize_t) i : -ENOENT;
 }
 
 /* ---- registries ---- */
@@ -115,21 +128,10 @@ struct lane *registrations_lane(struct registrations *r, const char *source)
 	if (!grown)
 		return NULL;
 	r->lanes = grown;
-	lane = calloc(1, sizeof(*lane));
-	if (!lane || !(lane->source = strdup(source))) {
-		free(lane);
-		return NULL;
-	}
-	r->lanes[r->lane_count++] = lane;
+	lane = lane_new(r, source);
+	if (lane)
+		r->lanes[r->lane_count++] = lane;
 	return lane;
-}
-
-void registrations_wake_lane(struct registrations *r, const struct lane *lane)
-{
-	for (size_t i = 0; i < r->count; i++)
-		for (size_t k = 0; k < r->all[i]->place_count; k++)
-			if (r->all[i]->places[k]->waits && r->all[i]->places[k]->lane == lane)
-				registration_wake(r->all[i]);
 }
 
 struct source *registrations_source(const struct registrations *r, const char *name)
@@ -142,11 +144,10 @@ struct source *registrations_source(const struct registrations *r, const char *n
 static enum work_result on_key(void *userdata, const char *key, uint64_t *ret_again_usec)
 {
 	struct registrations *r = userdata;
+	struct registration *g;
 
-	for (size_t i = 0; i < r->count; i++)
-		if (strcmp(r->all[i]->key, key) == 0)
-			return registration_reconcile(r->all[i], ret_again_usec);
-	return WORK_DONE;
+	HASH_FIND_STR(r->by_key, key, g);
+	return g ? registration_reconcile(g, ret_again_usec) : WORK_DONE;
 }
 
 static void wake_all(struct registrations *r)
@@ -155,16 +156,19 @@ static void wake_all(struct registrations *r)
 		registration_wake(r->all[i]);
 }
 
-/* A drain's override is another, perhaps. */
+/* A drain's override is another, perhaps: only then, for a service may have many, and change with
+ * each of them. */
 static void on_published(void *userdata, struct context *context, const struct snapshot *previous)
 {
 	struct registrations *r = userdata;
+	uint64_t now_usec = clock_boot_usec();
 	size_t i;
 
 	(void) previous;
 	(void) search(r, context_service(context), "", &i);
 	for (; i < r->count && strcmp(r->all[i]->service, context_service(context)) == 0; i++)
-		registration_wake(r->all[i]);
+		if (registration_hold_has_changed(r->all[i], now_usec))
+			registration_wake(r->all[i]);
 }
 
 static const struct directory_events directory_events = { .published = on_published };
@@ -347,6 +351,8 @@ static void on_interfaces(void *userdata)
 {
 	struct registrations *r = userdata;
 
+	for (size_t i = 0; i < r->count; i++)
+		r->all[i]->is_built = false;
 	declare_all(r);
 	wake_all(r);
 }
@@ -412,17 +418,15 @@ struct registrations *registrations_free(struct registrations *r)
 	if (!r)
 		return NULL;
 	r->decided = NULL;
+	HASH_CLEAR(hh, r->by_key);
 	(void) sd_event_source_disable_unref(r->stop_timer);
 	(void) interfaces_free(r->interfaces);
 	for (size_t i = 0; i < r->count; i++)
 		(void) registration_free(r->all[i]);
 	for (size_t i = 0; i < r->declared_count; i++)
 		(void) registration_spec_unref(r->declared[i]);
-	for (size_t i = 0; i < r->lane_count; i++) {
-		free(r->lanes[i]->source);
-		free(r->lanes[i]->error);
-		free(r->lanes[i]);
-	}
+	for (size_t i = 0; i < r->lane_count; i++)
+		(void) lane_free(r->lanes[i]);
 	free(r->lanes);
 	free(r->declared);
 	free(r->all);

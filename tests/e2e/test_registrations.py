@@ -42,7 +42,7 @@ class Registry:
         (self.folder / how).touch()
 
     def behave_well(self):
-        for how in ("away", "denied", "slow"):
+        for how in ("away", "denied", "slow", "sluggish"):
             (self.folder / how).unlink(missing_ok=True)
 
     def lose(self, name="catalog/a"):
@@ -430,6 +430,49 @@ def test_a_kill_while_it_is_taken_out_takes_it_out(start, registry):
     daemon.start()
     registry.wait_entry(None)
     wait_state(daemon, "removed")
+
+
+# ---- many in one registry ----
+
+MANY = 300
+
+
+def start_many(start, count, **options):
+    daemon = start(*({**item(), "service": f"s{n % 20}", "id": f"i{n}", "port": n + 1} for n in range(count)), options=options)
+    wait_until("all are registered", lambda: daemon.get("/v1/status")["registrations"]["registered"] == count, deadline=120)
+    return daemon
+
+
+def test_hundreds_in_one_registry_are_all_kept_alive(start, registry):
+    """Each in its turn, none again and again before another."""
+    start_many(start, MANY, renew_after="2s")
+    names = {f"s{n % 20}/i{n}" for n in range(MANY)}
+
+    def renewed():
+        times = dict.fromkeys(names, 0)
+        for line in registry.calls("renew"):
+            times[line.split()[1]] += 1
+        return times
+
+    wait_until("each was renewed twice", lambda: min(renewed().values()) >= 2, deadline=120)
+    assert len(registry.calls("add")) == MANY
+
+
+def test_renewals_that_are_late_are_told_and_when_they_are_in_time_again(start, registry):
+    daemon = start_many(start, 100, renew_after="1s")
+    registry.behave("sluggish")  # a hundred calls take ten seconds, and a lease five
+    late = wait_until("one of them is late", lambda: [r for r in daemon.get("/v1/registrations")["registrations"]
+                                                      if r["state"] == "failing"], deadline=120)
+    assert "its lease of 5.0 s is over" in late[0]["why"] and "wait for hub" in late[0]["why"], late[0]
+    assert late[0]["registries"][0]["error"] and late[0]["registries"][0]["failures"] == 0
+    assert "is over" in daemon.ctl("get", "registrations").stdout
+    registry.behave_well()
+    wait_until("all are in time", lambda: daemon.get("/v1/status")["registrations"] == {"total": 100, "registered": 100, "failing": 0},
+               deadline=120)
+    wait_until("that is told, once for each time", lambda: daemon.log_text().count("Renewals in hub are late, first that of")
+               == daemon.log_text().count("Renewals in hub are in time again") > 0, deadline=120)
+    text = daemon.log_text()
+    assert "Cannot keep" not in text and "which works again" not in text  # once for all of them
 
 
 # ---- over the API ----

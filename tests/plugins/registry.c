@@ -1,9 +1,10 @@
 /* A registry that does what a test says: a folder of files.
  *
- *   SERVICE/ID     what is registered: a line "ADDRESS PORT READY WEIGHT LABELS"; a test may remove
- * it, as a lease that runs out does, or the whole folder, as a registry that was wiped calls a line
- * for each call: "add catalog/a 10.0.0.1 80 ready 1 v=1" away, denied   while there is such a file,
- * calls fail slow           while there is such a file, calls do not return
+ * SERVICE/ID is what is registered: a line "ADDRESS PORT READY WEIGHT LABELS". A test may remove
+ * it, as a lease that runs out does, or the whole folder, as a registry that was wiped. calls has a
+ * line for each call: "add catalog/a 10.0.0.1 80 ready 1 v=1". While there is a file away or
+ * denied, calls fail; while there is slow, they do not return; while there is sluggish, each takes
+ * a tenth of a second.
  *
  * Discovery shows what is in the folder. With `forgets`, a renew is answered with ENOENT unless
  * this very instance has added it, as by a registry whose leases only their owner knows. */
@@ -64,6 +65,8 @@ static int begin(const struct registry *r, const char *call, const char *service
 			rest);
 	(void) note(r, line);
 	while (is_there(r, "slow"))
+		(void) nanosleep(&nap, NULL);
+	for (int i = 0; i < 10 && is_there(r, "sluggish"); i++)
 		(void) nanosleep(&nap, NULL);
 	if (is_there(r, "away"))
 		return usher_error_set(reterr, -ECONNREFUSED, "the registry is away");

@@ -10,6 +10,8 @@
 	.may_be_there = true, .is_there = true, .is_current = true, .can_renew = true, \
 	.can_remove = true
 
+#define SECOND UINT64_C(1000000)
+
 static void assert_decides(const struct placement_facts *facts, enum placement_act act,
 		enum registration_state state)
 {
@@ -136,6 +138,66 @@ static void renewals_are_spread_before_their_time_never_after(void **state)
 	assert_int_equal(placement_renew_delay(UINT64_C(86400000000), 0), UINT64_C(86400000000));
 }
 
+/* When it is due, having waited since the 100th second. */
+static uint64_t due(const struct placement_facts *f, enum placement_act act, uint64_t renewed_usec,
+		uint64_t failed_usec)
+{
+	const struct placement_times times = { .waiting_usec = 100 * SECOND,
+		.renewed_usec = renewed_usec,
+		.renew_after_usec = 5 * SECOND,
+		.failed_usec = failed_usec };
+
+	assert_false(placement_is_addition(f, act, &times));
+	return placement_due(f, act, &times);
+}
+
+static void news_and_what_goes_are_due_at_once_and_renewals_before_their_leases_are_out(
+		void **state)
+{
+	const struct placement_facts fine = { FINE }, another = { FINE, .is_current = false };
+
+	(void) state;
+	assert_int_equal(due(&another, PLACEMENT_ADD, 95 * SECOND, 0), 100 * SECOND);
+	assert_int_equal(due(&fine, PLACEMENT_REMOVE, 95 * SECOND, 0), 100 * SECOND);
+	/* Of an earlier run: nobody knows since when its lease runs. */
+	assert_int_equal(due(&another, PLACEMENT_ADD, 0, 0), 100 * SECOND);
+	assert_int_equal(due(&fine, PLACEMENT_RENEW, 95 * SECOND, 0), 105 * SECOND);
+	assert_int_equal(due(&fine, PLACEMENT_ADD, 95 * SECOND, 0), 105 * SECOND);
+	assert_int_equal(due(&fine, PLACEMENT_RENEW, 95 * SECOND, 101 * SECOND), 131 * SECOND);
+}
+
+static void a_first_addition_comes_before_what_is_not_due_or_once_it_has_waited_for_long(
+		void **state)
+{
+	const struct placement_facts new = { FINE, .is_there = false };
+	const struct placement_times just_come = { .waiting_usec = 100 * SECOND };
+	const struct placement_times failed = { .failed_usec = 100 * SECOND };
+
+	(void) state;
+	assert_true(placement_is_addition(&new, PLACEMENT_ADD, &just_come));
+	assert_false(placement_is_addition(&new, PLACEMENT_ADD, &failed));
+	assert_true(placement_addition_is_first(100 * SECOND, 102 * SECOND, 101 * SECOND));
+	assert_false(placement_addition_is_first(100 * SECOND, 101 * SECOND, 101 * SECOND));
+	assert_false(placement_addition_is_first(100 * SECOND, 120 * SECOND, 125 * SECOND));
+	assert_true(placement_addition_is_first(100 * SECOND, 131 * SECOND, 140 * SECOND));
+}
+
+static void a_lease_is_three_times_what_is_asked_for_and_nothing_is_none(void **state)
+{
+	const struct placement_times never = { .renew_after_usec = 5 * SECOND };
+	const struct placement_times renewed = { .renewed_usec = 100 * SECOND,
+		.renew_after_usec = 5 * SECOND };
+	const struct placement_times endless = { .renewed_usec = 100 * SECOND };
+
+	(void) state;
+	assert_int_equal(placement_lease(5 * SECOND), 15 * SECOND);
+	assert_int_equal(placement_lease(1), PLACEMENT_LEASE_MIN_USEC);
+	assert_int_equal(placement_lease(0), 0);
+	assert_int_equal(placement_lease_end(&renewed), 115 * SECOND);
+	assert_int_equal(placement_lease_end(&never), UINT64_MAX);
+	assert_int_equal(placement_lease_end(&endless), UINT64_MAX);
+}
+
 static void attempts_come_anywhere_up_to_a_back_off_that_doubles_to_its_maximum(void **state)
 {
 	(void) state;
@@ -182,6 +244,11 @@ int main(void)
 		cmocka_unit_test(what_nobody_wants_goes_whatever_else_holds),
 		cmocka_unit_test(without_an_address_nothing_is_said),
 		cmocka_unit_test(renewals_are_spread_before_their_time_never_after),
+		cmocka_unit_test(
+				news_and_what_goes_are_due_at_once_and_renewals_before_their_leases_are_out),
+		cmocka_unit_test(
+				a_first_addition_comes_before_what_is_not_due_or_once_it_has_waited_for_long),
+		cmocka_unit_test(a_lease_is_three_times_what_is_asked_for_and_nothing_is_none),
 		cmocka_unit_test(
 				attempts_come_anywhere_up_to_a_back_off_that_doubles_to_its_maximum),
 		cmocka_unit_test(a_failure_of_the_registry_is_everybodys_one_of_the_content_is_not),

@@ -48,7 +48,7 @@ struct post {
 	void *userdata;
 };
 
-#define MOST 32
+#define MOST 1024
 
 static struct bench {
 	sd_event *event;
@@ -66,6 +66,8 @@ static struct bench {
 	size_t entry_count;
 	int answer;  /* of every call from now on */
 	bool silent; /* calls are not answered */
+	uint64_t renew_after_usec;
+	unsigned calls, looks; /* of registries, at registrations */
 	bool cannot_remove;
 
 	struct post posts[MOST];
@@ -161,6 +163,7 @@ struct registration_job *source_register(struct source *source, enum source_regi
 
 	(void) state;
 	assert_null(bench.jobs[source - bench.sources]); /* one at a time */
+	bench.calls++;
 	bench.jobs[source - bench.sources] = job;
 	*job = (struct registration_job){
 		.source = source, .what = what, .done = done, .userdata = userdata
@@ -197,7 +200,7 @@ bool source_can(const struct source *source, enum source_registration what)
 uint64_t source_renew_after_usec(const struct source *source)
 {
 	(void) source;
-	return 3600 * USEC_PER_SEC;
+	return bench.renew_after_usec;
 }
 
 /* ---- the disk ---- */
@@ -305,6 +308,7 @@ const struct override *directory_find_override(
 {
 	(void) d;
 	(void) service;
+	bench.looks++;
 	return bench.override.id && strcmp(bench.override.id, id) == 0 ? &bench.override : NULL;
 }
 
@@ -437,7 +441,11 @@ static int setup(void **state)
 	static char hub[] = "hub";
 
 	(void) state;
-	bench = (struct bench){ .sources = { { "hub" }, { "spare" }, { "dumb" } } };
+	memset(&bench, 0, sizeof(bench));
+	bench.sources[0].name = "hub";
+	bench.sources[1].name = "spare";
+	bench.sources[2].name = "dumb";
+	bench.renew_after_usec = 3600 * USEC_PER_SEC;
 	bench.context.service = "catalog";
 	bench.context.feed_config.source = hub;
 	bench.context.feed.config = &bench.context.feed_config;
@@ -593,6 +601,195 @@ static void what_cannot_be_taken_out_is_left_and_said(void **state)
 	settle();
 	assert_state("a", REGISTRATION_REMOVED);
 	assert_int_equal(bench.disk_count, 0);
+}
+
+/* ---- turns ---- */
+
+/* The call that hangs is answered, and so are those after it. */
+static void answer_all(void)
+{
+	bench.silent = false;
+	for (size_t i = 0; i < ELEMENTS(bench.jobs); i++)
+		if (bench.jobs[i] && !bench.jobs[i]->event)
+			assert_ok(sd_event_add_defer(
+					bench.event, &bench.jobs[i]->event, on_job, bench.jobs[i]));
+}
+
+static void assert_order(const char *first, const char *second)
+{
+	const char *a = strstr(bench.told, first), *b = strstr(bench.told, second);
+
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_true(a < b);
+}
+
+static void what_waits_for_a_registry_is_told_in_the_order_in_which_it_came(void **state)
+{
+	(void) state;
+	start(HUB);
+	bench.silent = true;
+	for (int i = 9; i > 0; i--) {
+		const char id[] = { (char) ('a' + i), '\0' };
+
+		assert_ok(put(id, BODY, NULL));
+		settle();
+	}
+	answer_all();
+	settle();
+	assert_order("add hub catalog/j", "add hub catalog/i");
+	assert_order("add hub catalog/i", "add hub catalog/h");
+	assert_order("add hub catalog/c", "add hub catalog/b");
+	assert_int_equal(bench.entry_count, 9);
+}
+
+static void what_goes_does_not_wait_for_what_comes(void **state)
+{
+	(void) state;
+	start(HUB ITEMS "- " ITEM "}\n");
+	settle();
+	bench.silent = true;
+	assert_ok(put("x", BODY, NULL));
+	settle();
+	assert_ok(put("y", BODY, NULL));
+	settle();
+	bench.told[0] = '\0';
+	configure(HUB);
+	settle();
+	answer_all();
+	settle();
+	assert_order("remove hub catalog/a", "add hub catalog/y");
+}
+
+static void what_does_not_want_its_turn_any_more_passes_it_on(void **state)
+{
+	(void) state;
+	start(HUB);
+	bench.silent = true;
+	assert_ok(put("x", BODY, NULL));
+	settle();
+	assert_ok(put("y", BODY, NULL));
+	settle();
+	assert_ok(put("z", BODY, NULL));
+	settle();
+	bench.has_context = true;
+	bench.override = (struct override){ .id = "y", .admin_state = USHER_ADMIN_DRAINING };
+	bench.events->published(bench.events_userdata, &bench.context, NULL);
+	settle();
+	answer_all();
+	settle();
+	assert_null(strstr(bench.told, "add hub catalog/y"));
+	assert_state("y", REGISTRATION_HELD);
+	assert_state("z", REGISTRATION_REGISTERED);
+}
+
+static bool has_told_b(void *userdata)
+{
+	(void) userdata;
+	return strstr(bench.told, "add hub catalog/b");
+}
+
+static void one_that_a_registry_does_not_answer_lets_the_others_try(void **state)
+{
+	(void) state;
+	bench.answer = -ETIMEDOUT;
+	start(HUB ITEMS "- " ITEM "}\n"
+			"- {service: catalog, id: b, port: 80, address: 10.0.0.5, sources: [hub]}\n");
+	loop_until(bench.event, has_told_b, NULL);
+}
+
+static bool are_told(void *userdata)
+{
+	return bench.calls == *(const unsigned *) userdata;
+}
+
+static void start_many(unsigned count, uint64_t renew_after_usec)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	(void) fputs(HUB ITEMS, f);
+	for (unsigned i = 0; i < count; i++)
+		(void) fprintf(f,
+				"- {service: catalog, id: i%u, port: %u, address: 10.0.0.5, sources: [hub]}\n",
+				i, i + 1);
+	assert_int_equal(fclose(f), 0);
+	bench.renew_after_usec = renew_after_usec;
+	start(text);
+	free(text);
+	loop_until(bench.event, are_told, &count);
+}
+
+static void what_a_call_costs_does_not_grow_with_how_many_wait(void **state)
+{
+	(void) state;
+	start_many(1000, 3600 * USEC_PER_SEC);
+	settle();
+	assert_int_equal(bench.entry_count, 1000);
+	assert_in_range(bench.looks, 1000, 10 * 1000);
+}
+
+/* All of them are due again and again meanwhile. */
+static void nor_does_what_a_renewal_costs(void **state)
+{
+	unsigned looks, calls, wanted;
+
+	(void) state;
+	start_many(1000, PLACEMENT_RENEW_MIN_USEC);
+	looks = bench.looks;
+	calls = bench.calls;
+	wanted = calls + 3000;
+	loop_until(bench.event, are_told, &wanted);
+	assert_in_range(bench.looks - looks, 1, 10 * (wanted - calls));
+}
+
+static void a_publication_wakes_only_what_it_concerns(void **state)
+{
+	unsigned looks;
+
+	(void) state;
+	bench.has_context = true;
+	start_many(1000, 3600 * USEC_PER_SEC);
+	settle();
+	looks = bench.looks;
+	bench.override = (struct override){ .id = "i7", .admin_state = USHER_ADMIN_DRAINING };
+	bench.events->published(bench.events_userdata, &bench.context, NULL);
+	settle();
+	assert_in_range(bench.looks - looks, 1000, 1010);
+	assert_state("i7", REGISTRATION_HELD);
+	assert_state("i8", REGISTRATION_REGISTERED);
+}
+
+/* ---- leases ---- */
+
+static bool b_is(void *userdata)
+{
+	return view("b").state == *(const enum registration_state *) userdata;
+}
+
+static void what_is_not_renewed_within_its_lease_is_not_called_registered(void **state)
+{
+	static const enum registration_state failing = REGISTRATION_FAILING;
+	static const enum registration_state registered = REGISTRATION_REGISTERED;
+	struct registry_view place = {};
+	ssize_t i;
+
+	(void) state;
+	bench.renew_after_usec = PLACEMENT_RENEW_MIN_USEC;
+	start(HUB ITEMS "- " ITEM "}\n"
+			"- {service: catalog, id: b, port: 80, address: 10.0.0.5, sources: [hub]}\n");
+	loop_until(bench.event, b_is, (void *) (uintptr_t) &registered);
+	bench.silent = true;
+	loop_until(bench.event, b_is, (void *) (uintptr_t) &failing);
+	assert_non_null(strstr(view("b").why, "its lease of 5.0 s is over"));
+	i = registrations_find(bench.registrations, "catalog", "b");
+	registrations_get_place(bench.registrations, (size_t) i, 0, &place);
+	assert_string_equal(place.error, view("b").why);
+	answer_all();
+	loop_until(bench.event, b_is, (void *) (uintptr_t) &registered);
+	assert_null(view("b").why);
 }
 
 /* ---- the disk ---- */
@@ -976,6 +1173,14 @@ int main(void)
 		bench_test(while_a_registry_is_away_one_of_them_tries),
 		bench_test(what_one_may_not_the_next_may),
 		bench_test(what_cannot_be_taken_out_is_left_and_said),
+		bench_test(what_waits_for_a_registry_is_told_in_the_order_in_which_it_came),
+		bench_test(what_goes_does_not_wait_for_what_comes),
+		bench_test(what_does_not_want_its_turn_any_more_passes_it_on),
+		bench_test(one_that_a_registry_does_not_answer_lets_the_others_try),
+		bench_test(what_a_call_costs_does_not_grow_with_how_many_wait),
+		bench_test(nor_does_what_a_renewal_costs),
+		bench_test(a_publication_wakes_only_what_it_concerns),
+		bench_test(what_is_not_renewed_within_its_lease_is_not_called_registered),
 		bench_test(a_full_disk_keeps_nobody_from_being_registered),
 		bench_test(what_the_disk_does_not_take_is_not_promised),
 		bench_test(a_change_that_the_disk_does_not_take_leaves_what_was),
