@@ -468,6 +468,14 @@ static int start_loop(struct daemon *d)
 	return reload_new(d->worker, d->config_path, &daemon_reload_events, d, &d->reload);
 }
 
+static struct usher_endpoints *daemon_find_registered(
+		void *userdata, const char *service, const char *endpoint)
+{
+	const struct daemon *d = userdata;
+
+	return registrations_endpoint(d->registrations, service, endpoint);
+}
+
 static int build_floors(struct daemon *d)
 {
 	int r = plugins_new(d->config->plugin_dirs, &d->plugins);
@@ -489,6 +497,7 @@ static int build_floors(struct daemon *d)
 	server_set_above(d->server, &daemon_above, d);
 	server_set_registrations(d->server, d->registrations);
 	rollout_set_above(d->rollout, server_rollout_above(), d->server);
+	rollout_set_registered(d->rollout, daemon_find_registered, d);
 	return directory_subscribe(d->directory, &daemon_directory_events, d);
 }
 

@@ -115,6 +115,14 @@ ssize_t registrations_find(const struct registrations *r, const char *service, c
 	return search(r, service, id, &i) ? (ssize_t) i : -ENOENT;
 }
 
+struct usher_endpoints *registrations_endpoint(
+		const struct registrations *r, const char *service, const char *id)
+{
+	const struct registration *g = find(r, service, id);
+
+	return g ? g->endpoint : NULL;
+}
+
 /* ---- registries ---- */
 
 struct lane *registrations_lane(struct registrations *r, const char *source)

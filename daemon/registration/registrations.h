@@ -103,6 +103,11 @@ void registrations_get_place(
 /* The index, or -ENOENT. */
 ssize_t registrations_find(const struct registrations *r, const char *service, const char *id);
 
+/* What it is, whatever its checks say: a set of one, borrowed until the loop turns. NULL: there is
+ * no such registration, or it has no address. */
+struct usher_endpoints *registrations_endpoint(
+		const struct registrations *r, const char *service, const char *id);
+
 /* Calls of registries so far. */
 struct registry_calls {
 	const char *source;

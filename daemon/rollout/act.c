@@ -269,6 +269,7 @@ static void registry_ask(struct operation *op, const struct feed *feed, const st
 		.name = feed->config->name ? feed->config->name : op->record.service,
 		.port = feed->config->port };
 
+	operation_refresh_saved(op);
 	if (op->record.saved)
 		endpoint_for_add(op->record.saved, labels, &endpoint);
 	if (op->registry.failures == 0)
@@ -385,6 +386,7 @@ static void hook_run(struct operation *op, const struct hook_config *config, con
 	struct usher_error err = {};
 	int r;
 
+	operation_refresh_saved(op);
 	op->hook_over = false;
 	op->hook_serial = op->serial;
 	op->hook.state = ACT_RUNNING;

@@ -60,6 +60,33 @@ void operation_touch(struct operation *op)
 	op->changed = true;
 }
 
+static bool is_elsewhere(const struct usher_endpoints *before, const struct usher_endpoints *now)
+{
+	struct usher_endpoint a, b;
+
+	usher_endpoints_get(before, 0, &a);
+	usher_endpoints_get(now, 0, &b);
+	return a.port != b.port || strcmp(a.address, b.address) != 0;
+}
+
+void operation_refresh_saved(struct operation *op)
+{
+	const struct rollout *r = op->rollout;
+	struct drain_record *record = &op->record;
+	struct usher_endpoints *now;
+
+	if (!r->registered || !record->saved || !steps_going_back(record))
+		return;
+	now = r->registered(r->registered_userdata, record->service, record->endpoint);
+	if (!now || usher_endpoints_equal(record->saved, now))
+		return;
+	if (is_elsewhere(record->saved, now))
+		op->probes_passed = 0;
+	(void) usher_endpoints_unref(record->saved);
+	record->saved = usher_endpoints_ref(now);
+	operation_touch(op);
+}
+
 void operation_look_again(struct operation *op, uint64_t usec)
 {
 	if (usec < op->again_usec)

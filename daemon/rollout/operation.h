@@ -105,6 +105,8 @@ struct rollout {
 	struct hook_host hooks;
 	struct rollout_above above;
 	void *above_userdata;
+	rollout_registered registered; /* NULL: nobody registers */
+	void *registered_userdata;
 	struct operation **operations; /* oldest first */
 	size_t count;
 	struct petition **petitions; /* of the sources */
@@ -146,6 +148,9 @@ void operation_end_step(struct operation *op, enum step_state state);
 void operation_spend(struct operation *op);
 /* Something that belongs on disk has changed. */
 void operation_touch(struct operation *op);
+/* On the way back: what this node registers may be another instance by now than the one that was
+ * taken out, at another address. */
+void operation_refresh_saved(struct operation *op);
 void operation_look_again(struct operation *op, uint64_t usec);
 /* The step's act may happen: its entry is on disk. */
 bool operation_may_act(const struct operation *op);

@@ -94,7 +94,8 @@ struct drain_record {
 	char *asking_source;           /* the source that has asked for the drain; NULL: people */
 	char *token;                   /* idempotency token of its hooks */
 	struct usher_endpoints *saved; /* the endpoint as it was, a set of one: for the way back and
-					  for hooks */
+					  for hooks; there as it is registered then, if this node
+					  registers it */
 	enum drain_order order;
 	uint64_t requested_wall_usec, finished_wall_usec, deadline_wall_usec;
 	uint64_t removal_revision;          /* from which no pick returns it; 0: not yet */

@@ -295,6 +295,12 @@ void rollout_set_above(struct rollout *r, const struct rollout_above *above, voi
 	r->above_userdata = userdata;
 }
 
+void rollout_set_registered(struct rollout *r, rollout_registered registered, void *userdata)
+{
+	r->registered = registered;
+	r->registered_userdata = userdata;
+}
+
 /* ---- after a restart ---- */
 
 static int read_drain(const char *text, struct drain_record *ret, struct usher_error *reterr)

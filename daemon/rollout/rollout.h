@@ -42,6 +42,11 @@ struct rollout_above {
 	void (*recorded)(void *userdata, const struct drain_record *record);
 };
 
+/* What a registration of this node says of an endpoint: a set of one, borrowed until the loop
+ * turns; NULL: there is none. */
+typedef struct usher_endpoints *(*rollout_registered)(
+		void *userdata, const char *service, const char *endpoint);
+
 int rollout_new(sd_event *event, struct directory *directory, struct worker *worker,
 		struct rollout **ret);
 /* Running drains stay on disk, to go on after a restart. Hooks that run are ended. When the loop
@@ -49,6 +54,8 @@ int rollout_new(sd_event *event, struct directory *directory, struct worker *wor
 struct rollout *rollout_free(struct rollout *r);
 void rollout_set_store(struct rollout *r, struct store *store);
 void rollout_set_above(struct rollout *r, const struct rollout_above *above, void *userdata);
+/* What comes back is then what is registered, not what was taken out. */
+void rollout_set_registered(struct rollout *r, rollout_registered registered, void *userdata);
 /* From the store, before rollout_start(). */
 void rollout_restore_drain(struct rollout *r, const struct stored_drain *drain);
 /* Go on with what the disk says. Call after directory_apply. */

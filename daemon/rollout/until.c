@@ -294,6 +294,7 @@ static void probe_again(struct operation *op)
 	struct usher_endpoint e;
 	int r;
 
+	operation_refresh_saved(op);
 	usher_endpoints_get(op->record.saved, 0, &e);
 	r = probe_start(op->rollout->worker,
 			&(const struct probe_target){ .address = e.address,

@@ -617,6 +617,23 @@ def test_a_drain_holds_it_back_until_it_is_restored(start, registry):
     wait_state(daemon, "registered")
 
 
+def test_what_is_registered_anew_while_it_is_held_is_restored_as_it_is_then(start, registry, instance, tmp_path):
+    """The instance was deployed on another port, and nobody listens on the one before."""
+    hook = {"command": ["/bin/sh", "-c", f"echo $USHER_ADDRESS $USHER_PORT >> {tmp_path}/hook"]}
+    daemon = start(services={"catalog": {"drain": {**DRAIN["drain"], "readiness": {"exec": hook}, "open": {"exec": hook}}}})
+    put(daemon, {"address": HERE, "port": free_port(), "health": "none"})
+    daemon.wait_listed(["a"])
+    assert daemon.wait_finished(daemon.drain("a")["id"])["state"] == "done"
+    wait_state(daemon, "held")
+    (tmp_path / "hook").unlink(missing_ok=True)
+    put(daemon, {"address": HERE, "port": instance.port, "health": "none"})
+    restored = daemon.wait_finished(daemon.restore("a")["id"])
+    assert restored["state"] == "done", restored
+    registry.wait_entry(f"{HERE} {instance.port} ready 1")
+    wait_state(daemon, "registered")
+    assert set((tmp_path / "hook").read_text().splitlines()) == {f"{HERE} {instance.port}"}
+
+
 def test_what_is_held_can_be_taken_out(start, registry):
     daemon = start(services={"catalog": DRAIN})
     put(daemon, {"address": HERE, "port": 80})

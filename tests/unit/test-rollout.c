@@ -684,6 +684,42 @@ static void a_restore_probes_until_the_instance_answers(void **state)
 	(void) close(other);
 }
 
+static struct usher_endpoints *find_registered(
+		void *userdata, const char *service, const char *endpoint)
+{
+	return strcmp(service, "catalog") == 0 && strcmp(endpoint, "catalog-a") == 0 ? userdata
+										     : NULL;
+}
+
+static void what_this_node_registers_comes_back_as_it_is_registered_now(void **state)
+{
+	struct usher_endpoints *registered = usher_endpoints_new();
+	struct usher_endpoint e = USHER_ENDPOINT_INIT, saved;
+	const struct drain_record *record;
+	int server;
+
+	(void) state;
+	(void) drain_to_the_end("catalog-a");
+	e.id = "catalog-a";
+	e.address = "127.0.0.1";
+	server = listen_somewhere(&e.port);
+	assert_ok(usher_endpoints_add(registered, &e, NULL));
+	usher_endpoints_seal(registered);
+	rollout_set_registered(bench.rollout, find_registered, registered);
+	bench.service.restore.probe.enabled = true;
+	bench.service.restore.probe.rise = 2;
+	bench.service.restore.probe.interval_usec = 20 * USEC_PER_MSEC;
+	bench.service.restore.probe.timeout_usec = USEC_PER_SEC;
+	record = bench_restore("catalog-a");
+	bench_until(bench_finished(record));
+	assert_int_equal(record->state, DRAIN_DONE);
+	assert_non_null(strstr(bench_evidence(record, STEP_PROBE, "probe"), "2 of 2 in a row"));
+	usher_endpoints_get(record->saved, 0, &saved);
+	assert_int_equal(saved.port, e.port);
+	(void) usher_endpoints_unref(registered);
+	(void) close(server);
+}
+
 static void a_restore_that_is_never_observed_fails_and_stays_out(void **state)
 {
 	const struct drain_record *record;
@@ -1028,6 +1064,7 @@ int main(void)
 		bench_test(a_restore_registers_what_was_drained),
 		bench_test(nothing_is_added_to_a_registry_that_cannot_be_read),
 		bench_test(a_restore_probes_until_the_instance_answers),
+		bench_test(what_this_node_registers_comes_back_as_it_is_registered_now),
 		bench_test(a_restore_that_is_never_observed_fails_and_stays_out),
 		bench_test(a_ramp_grows_the_share_in_small_steps),
 		bench_test(what_others_took_out_can_be_brought_back),
