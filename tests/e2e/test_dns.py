@@ -1,7 +1,6 @@
 """The real usherd against a name server that is played, in good order and in bad."""
 
 import itertools
-import os
 import socket
 import time
 
@@ -501,29 +500,6 @@ def test_a_drain_says_that_dns_cannot_be_told(usherd, dns):
     record = daemon.wait_finished(daemon.drain("10.0.0.1:8080")["id"])
     assert daemon.picked() == {"10.0.0.2:8080"}
     assert "cannot" in str(record), record
-
-
-def test_reloads_leak_no_descriptors(usherd, dns):
-    names = [f"s{n}" for n in range(20)]
-    services = {n: {"sources": [{"source": "dns", "name": f"{n}.test", "port": 80}]} for n in names}
-    for n in names:
-        dns.a(f"{n}.test", "10.0.0.1")
-    daemon = start(usherd, dns, config={"services": services})
-    for n in names:
-        daemon.wait_listed(["10.0.0.1:80"], service=n)
-    descriptors = f"/proc/{daemon.process.pid}/fd"
-    daemon.reload()
-    before = len(os.listdir(descriptors))
-    for round_ in range(20):
-        services["s0"]["sources"][0]["port"] = 81 + round_
-        text = daemon.config_path.read_text()
-        daemon.write_config(text.replace("ttl_max: 200ms", f"ttl_max: {300 + round_}ms") if round_ == 0 else
-                            text.replace(f"ttl_max: {300 + round_ - 1}ms", f"ttl_max: {300 + round_}ms"))
-        daemon.reload()
-    for n in names:
-        daemon.wait_listed(["10.0.0.1:80"], service=n)
-    # A source that asks at the moment has a socket or two.
-    wait_until("there are no more descriptors than before", lambda: len(os.listdir(descriptors)) <= before + 2)
 
 
 def test_no_more_questions_are_under_way_than_allowed(usherd, dns):

@@ -1,14 +1,12 @@
 """The real usherd against a member of etcd that is played, in good order and in bad."""
 
 import json
-import pathlib
 import time
 
 import pytest
-import yaml
 from scripted_etcd import Etcd, documents
 from scripted_registry import Cut, Fault, Flood, Raw, Redirect, Reply, Reset, Silence, Slow
-from usher import as_yaml, wait_until
+from usher import wait_until
 
 
 @pytest.fixture(params=[1, 2], ids=["v1", "v2"])
@@ -433,29 +431,6 @@ def test_a_thousand_services_share_a_stream_and_few_questions(usherd, etcd):
     # What was written may concern each of them, as far as anybody can tell.
     etcd.wait_asked(is_probe, count=16)
     assert len(etcd.asked(is_watch)) <= 10
-
-
-# hashicorp/consul#3018
-def test_reloads_leave_no_connections_and_descriptors_behind(usherd, etcd):
-    etcd.instance("catalog", "a")
-    daemon = start(usherd, etcd)
-    descriptors = pathlib.Path(f"/proc/{daemon.process.pid}/fd")
-
-    def opened_anew(probe):
-        watches = len(etcd.asked(is_watch))
-        whole = yaml.safe_load(daemon.config_path.read_text())
-        whole["sources"][0]["options"]["probe"] = f"{probe}ms"
-        daemon.write_config(as_yaml(whole))
-        daemon.reload()
-        etcd.wait_asked(is_watch, watches + 1)
-
-    opened_anew(501)
-    before = len(list(descriptors.iterdir()))
-    for probe in range(502, 520):
-        opened_anew(probe)
-    daemon.wait_listed(["a"])
-    # A connection or two may be kept for another time.
-    wait_until("there are no more than before", lambda: len(list(descriptors.iterdir())) <= before + 5)
 
 
 def test_what_others_write_leaves_a_service_proven(usherd, etcd):

@@ -255,13 +255,6 @@ def test_who_does_not_come_back_is_gone_when_the_time_is_over(usherd, server):
     wait_live(daemon)
 
 
-def test_a_service_without_instances_is_empty_and_does_not_keep_usherd_from_being_ready(usherd, server):
-    server.put("OTHER", "o")
-    daemon = start(usherd, server)
-    assert daemon.pick().json["code"] == "empty"
-    assert feed(daemon)["state"] == "live"
-
-
 def test_a_server_that_knows_nobody_is_not_believed_at_the_start(usherd, server):
     daemon = start(usherd, server, settle="20s", services={"catalog": {"startup_timeout": "500ms"}})
     wait_failed(daemon, "lists no instance of catalog")
@@ -437,17 +430,6 @@ def test_two_hundred_services_need_one_connection(usherd, server):
     for name in names:
         daemon.wait_listed([f"{name}-1", f"{name}-2"], name)
     assert server.most_open == 1
-
-
-def test_reloads_leave_no_connections_behind(usherd, server):
-    server.put("CATALOG", "a")
-    daemon = start(usherd, server)
-    daemon.wait_listed(["a"])
-    for i in range(20):
-        daemon.reload()
-    server.put("CATALOG", "b")
-    daemon.wait_listed(["a", "b"])
-    wait_until("only one is open", lambda: len(server.connections) <= 1)
 
 
 # ---- drains ----

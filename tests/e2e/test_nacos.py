@@ -1,7 +1,6 @@
 """The real usherd against a server of Nacos that is played, in good order and in bad."""
 
 import gzip
-import os
 import socket
 import time
 
@@ -289,12 +288,6 @@ def test_silence_behind_a_head_is_noticed(usherd, nacos):
     daemon.wait_listed(["a", "b"])
 
 
-def test_a_service_that_has_no_instances_is_empty_and_not_unknown(usherd, nacos):
-    daemon = start(usherd, nacos)
-    wait_live(daemon)
-    assert daemon.listed() == {}
-
-
 def test_a_thousand_looks_that_find_nothing_new_tell_consumers_nothing(usherd, nacos):
     nacos.put("catalog", "a")
     daemon = start(usherd, nacos, poll="100ms")
@@ -326,27 +319,6 @@ def test_more_services_than_connections_are_all_looked_after(usherd, nacos):
     for name in names:
         daemon.wait_listed([f"{name}-1", f"{name}-2"], name)
     assert nacos.most_open <= 4
-
-
-def test_sources_that_are_opened_anew_leave_no_descriptor_behind(usherd, nacos):
-    nacos.put("catalog", "a")
-    daemon = start(usherd, nacos)
-    daemon.wait_listed(["a"])
-
-    def opened_anew(poll):
-        count = len(nacos.asked(is_list))
-        daemon.configure(configuration(nacos, poll=f"{poll}ms"))
-        daemon.reload()
-        nacos.wait_asked(is_list, count + 2)
-
-    def descriptors():
-        return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
-
-    opened_anew(199)
-    before = descriptors()
-    for poll in range(180, 198):
-        opened_anew(poll)
-    wait_until("there are no more than before", lambda: descriptors() <= before + 3)
 
 
 # ---- pushes ----

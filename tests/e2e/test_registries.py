@@ -7,7 +7,7 @@ import time
 import played
 import pytest
 from certificates import Certificates
-from usher import wait_until
+from usher import replace_file, wait_until
 
 NAMES = [f"n{i}" for i in range(10)]
 
@@ -49,6 +49,34 @@ def test_a_registry_that_is_not_there_at_the_start_is_found_later(usherd, regist
     assert daemon.pick().json["code"] == "source_failed"
     registry.start()
     daemon.wait_listed(registry.ids_of("a"))
+
+
+# projectcontour/contour#420
+def test_a_service_that_is_truly_empty_is_an_answer(usherd, registry):
+    registry.put("other", "x")
+    registry.put("catalog")
+    whole = config(registry)
+    whole["defaults"]["startup_timeout"] = "50s"
+    daemon = usherd(whole).start()
+    assert "startup_timeout" not in daemon.log_text()
+    assert feed(daemon)["state"] == "live"
+    assert daemon.pick().json["code"] == "empty"
+    registry.put("catalog", "a")
+    daemon.wait_listed(registry.ids_of("a"))
+
+
+# hashicorp/consul#2216
+def test_what_is_written_again_and_is_the_same_tells_consumers_nothing(usherd, registry):
+    registry.put("catalog", "a")
+    daemon = start(usherd, registry)
+    daemon.wait_listed(registry.ids_of("a"))
+    with daemon.watch() as stream:
+        assert stream.next()["type"] == "snapshot"
+        for _ in range(20):
+            registry.put("catalog", "a")
+        registry.put("catalog", "b")
+        line = stream.until(lambda x: x["type"] == "update")
+        assert [e["id"] for e in line["changed"]] == registry.ids_of("b")
 
 
 # hashicorp/consul-template#233
@@ -112,6 +140,31 @@ def test_a_registry_that_lost_everything_empties_no_service_nor_does_a_restart_o
         wait_until(f"nothing of {name} is held", lambda: not feed(daemon, name)["held"])
         wait_live(daemon, name)
         assert set(daemon.listed(name)) == set(ids[name])
+
+
+# hashicorp/consul#3018, hashicorp/consul-template#591
+def test_sources_that_reloads_open_anew_leave_no_descriptor_behind(usherd, registry):
+    registry.put("catalog", "a")
+    daemon = start(usherd, registry)
+    daemon.wait_listed(registry.ids_of("a"))
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+
+    def open_anew(n):
+        asked = registry.asked()
+        daemon.configure(config(registry, options=registry.other_options(n)))
+        daemon.reload()
+        wait_until("the new one asks", lambda: registry.asked() > asked)
+
+    open_anew(0)
+    wait_live(daemon)
+    before = descriptors()
+    for n in range(1, 20):
+        open_anew(n)
+    wait_live(daemon)
+    # A connection or two may be kept for another time, or be in use just now.
+    wait_until("there are no more than before", lambda: descriptors() <= before + 4)
 
 
 # prometheus/prometheus#4019, #5345
@@ -237,6 +290,26 @@ def test_a_certificate_of_its_own_is_shown_to_a_registry_that_asks_for_one(usher
     })).start()
     daemon.wait_listed(["a"], "shown")
     wait_until("it fails", lambda: feed(daemon, "none")["error"])
+
+
+@pytest.mark.parametrize("registry", played.OVER_HTTP[:1], ids=lambda one: one.plugin, indirect=True)
+def test_another_ca_in_the_file_is_believed_from_then_on(usherd, registry, certificates, tmp_path):
+    certificates.make("successor", "other-ca", "DNS:registry.test")
+    ca = tmp_path / "ca.pem"
+    ca.write_text(open(certificates.at("ca.pem"), encoding="ascii").read())
+    registry.stop()
+    registry.server.tls = certificates.context("registry")
+    registry.start()
+    registry.put("catalog", "a")
+    daemon = start(usherd, registry, options={"ca": str(ca), "server_name": "registry.test"})
+    daemon.wait_listed(["a"])
+    registry.stop()
+    registry.server.tls = certificates.context("successor")
+    registry.start()
+    wait_until("it is not believed", lambda: "certificate" in (feed(daemon)["error"] or ""))
+    replace_file(ca, open(certificates.at("other-ca.pem"), encoding="ascii").read())
+    registry.put("catalog", "b")
+    daemon.wait_listed(["a", "b"])
 
 
 # hashicorp/consul#3886, #9233

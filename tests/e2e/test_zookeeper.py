@@ -160,20 +160,6 @@ def test_one_that_cannot_be_read_keeps_what_it_said_before(usherd, zookeeper):
     assert "leaving it out" in daemon.log_text()
 
 
-# hashicorp/consul#2216
-def test_what_changes_nothing_wakes_nobody(usherd, zookeeper):
-    zookeeper.instance("catalog", "a")
-    daemon = start(usherd, zookeeper)
-    daemon.wait_listed(["a"])
-    with daemon.watch() as stream:
-        assert stream.next()["type"] == "snapshot"
-        for _ in range(50):
-            zookeeper.instance("catalog", "a")
-        zookeeper.instance("catalog", "b")
-        line = stream.until(lambda x: x["type"] == "update")
-        assert [e["id"] for e in line["changed"]] == ["b"]
-
-
 # linkerd/linkerd2#6842
 def test_what_comes_and_goes_in_a_crowd_is_exact_in_the_end(usherd, zookeeper):
     for n in range(200):

@@ -2,11 +2,12 @@
 
     registry = Consul()                     # or Etcd, Eureka, Kubernetes, Nacos, ZooKeeper, Dns
     registry.put("catalog", "a", "b")       # instances, each at an address of its own; put again: described anew
+    registry.put("catalog")                 # a service of which there is nothing
     registry.take("catalog", "a")
     registry.wipe()                         # it is started again and knows nothing
     registry.fail(), registry.deny()        # whatever is asked, until registry.behave()
     registry.delay(2)                       # it answers so many seconds late, and knows no more than when it was asked
-    registry.options                        # of the source
+    registry.options                        # of the source; with registry.other_options(n) it is another one
     registry.asked()                        # how many questions it was asked
     registry.id_of("a"), registry.port_in(endpoint)
 
@@ -33,6 +34,10 @@ def port_of(name):
 
 
 class Played:
+    def other_options(self, n):
+        """Options that mean the same, and make another source of it."""
+        return {"connect_timeout": f"{3000 + n}ms"}
+
     def id_of(self, name):
         """What usher calls it."""
         return name
@@ -218,7 +223,7 @@ class Kubernetes(OverHttp):
         self.write(service)
 
     def write(self, service):
-        self.cluster.put(scripted_kubernetes.endpoint_slice(f"{service}-1", service, list(self.pods[service].values())))
+        self.cluster.put(scripted_kubernetes.endpoint_slice(f"{service}-1", service, list(self.pods.get(service, {}).values())))
 
     def forget(self):
         self.pods = {}
@@ -321,6 +326,9 @@ class Dns(Played):
     def __exit__(self, *_):
         self.server.stop()
 
+    def other_options(self, n):
+        return {"timeout": f"{5000 + n}ms"}
+
     def id_of(self, name):
         return f"127.0.0.1:{port_of(name)}"
 
@@ -337,7 +345,7 @@ class Dns(Played):
 
     def write(self, service):
         name = f"_x._tcp.{service}.test"
-        records = [(10, 1, port, f"{one}.test") for one, port in self.offered[service].items()]
+        records = [(10, 1, port, f"{one}.test") for one, port in self.offered.get(service, {}).items()]
         if records:
             self.server.srv(name, *records)
         else:
