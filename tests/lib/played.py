@@ -377,5 +377,15 @@ class Dns(Played):
         return len(self.server.questions)
 
 
+def config(registry, services=("catalog",), guard=None, max_age="5m", options=None):
+    """Of an usherd whose source `it` is that registry."""
+    policy = {"freshness": {"max_age": max_age, "on_stale": "serve"}, "startup_timeout": "100ms"}
+    return {
+        "sources": [{"name": "it", "plugin": registry.plugin, "options": {**registry.options, **(options or {})}}],
+        "defaults": {"sources": ["it"], **policy, **({"removal_guard": guard} if guard else {})},
+        "services": services if isinstance(services, dict) else {name: {} for name in services},
+    }
+
+
 OVER_HTTP = [Consul, Etcd, Eureka, Kubernetes, Nacos]
 ALL = [Consul, Etcd, Eureka, Kubernetes, Nacos, ZooKeeper, Dns]
