@@ -28,6 +28,7 @@ struct probe_server {
 
 	uint16_t port;
 	atomic_uint accepted, asked, ended; /* connections, requests, connections that ended */
+	atomic_uint at_gate;                /* whoever holds it sees here who waits for it */
 	char request[1024];                 /* the last */
 
 	pthread_t thread;
@@ -74,7 +75,9 @@ static inline bool probe_server_serve(struct probe_server *s, nfds_t i)
 	(void) memcpy(s->request, request, sizeof(request));
 	atomic_fetch_add(&s->asked, 1);
 	if (s->gate) {
+		atomic_fetch_add(&s->at_gate, 1);
 		(void) pthread_mutex_lock(s->gate);
+		atomic_fetch_sub(&s->at_gate, 1);
 		(void) pthread_mutex_unlock(s->gate);
 	}
 	if (s->closes_early || (s->closes_after && s->answers[i] == s->closes_after))

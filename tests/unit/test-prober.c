@@ -847,11 +847,8 @@ static void asker_halt(struct asker *asker)
 /* While it waits for an answer, which comes meanwhile. */
 static void asker_stand_still(struct asker *asker, struct probe_server *server, uint64_t usec)
 {
-	unsigned asked;
-
 	(void) pthread_mutex_lock(server->gate);
-	asked = server->asked;
-	while (server->asked == asked)
+	while (server->at_gate == 0)
 		(void) sched_yield();
 	asker_halt(asker);
 	(void) pthread_mutex_unlock(server->gate);
@@ -912,7 +909,6 @@ static void an_answer_that_came_during_a_standstill_is_nobodys(void **state)
 	struct prober_stats stats;
 	struct seen *seen;
 	struct shard *shard;
-	unsigned asked;
 
 	probe_server_start(&server);
 	probe_server_start(&other);
@@ -922,8 +918,7 @@ static void an_answer_that_came_during_a_standstill_is_nobodys(void **state)
 	shard = seen->probe->shard;
 
 	(void) pthread_mutex_lock(&gate);
-	asked = server.asked;
-	while (server.asked == asked)
+	while (server.at_gate == 0)
 		(void) sched_yield();
 	(void) pthread_mutex_lock(&shard->lock);
 	pass(500 * MSEC); /* until it waits for the lock */
