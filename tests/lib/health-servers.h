@@ -47,7 +47,7 @@ __attribute__((unused)) static int health_servers_start(void **state)
 {
 	struct health_servers *s = &health_servers;
 	int input[2], output[2];
-	char word[64];
+	char word[64] = "";
 	unsigned port;
 	FILE *f;
 
