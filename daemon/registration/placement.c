@@ -21,7 +21,7 @@ const char *registration_state_to_string(enum registration_state state)
 /* To keep what is there alive, without saying anything new. */
 static enum placement_act keep_alive(const struct placement_facts *f)
 {
-	return f->is_there && f->is_due && f->can_renew ? PLACEMENT_RENEW : PLACEMENT_NOTHING;
+	return f->is_due && f->can_renew ? PLACEMENT_RENEW : PLACEMENT_NOTHING;
 }
 
 static void decide_leaving(const struct placement_facts *f, struct placement_decision *ret)
@@ -32,14 +32,16 @@ static void decide_leaving(const struct placement_facts *f, struct placement_dec
 }
 
 /* What is there was put there by an earlier run, or before it had another address. It is kept alive
- * unless it is known to be wrong; whether it may be put there anew is not known yet. */
+ * unless it is known to be wrong; whether it may be put there anew is not known yet. A registry
+ * that does not find it to renew may have it all the same: who put it there is gone. */
 static void decide_waiting(const struct placement_facts *f, struct placement_decision *ret)
 {
 	ret->state = REGISTRATION_WAITING;
-	if (f->is_there && f->is_down && f->on_unhealthy == UNHEALTHY_DEREGISTER && f->can_remove)
+	if (!f->is_there && !f->may_be_there)
+		return;
+	if (f->is_down && f->on_unhealthy == UNHEALTHY_DEREGISTER && f->can_remove)
 		ret->act = PLACEMENT_REMOVE;
-	else if (f->is_there && f->is_down && f->on_unhealthy == UNHEALTHY_UNREADY &&
-			!f->is_current)
+	else if (f->is_down && f->on_unhealthy == UNHEALTHY_UNREADY && !f->is_current)
 		ret->act = PLACEMENT_ADD;
 	else if (!f->is_another)
 		ret->act = keep_alive(f);
@@ -61,7 +63,8 @@ void placement_decide(const struct placement_facts *f, struct placement_decision
 		decide_leaving(f, ret);
 	} else if (f->is_held) {
 		ret->state = REGISTRATION_HELD;
-		ret->act = keep_alive(f);
+		if (f->is_there)
+			ret->act = keep_alive(f);
 	} else if (!f->is_known) {
 		ret->state = REGISTRATION_PENDING;
 	} else if (!f->has_passed) {

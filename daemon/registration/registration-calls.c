@@ -221,16 +221,22 @@ static void note_gone(struct placement *p)
 {
 	p->is_there = false;
 	p->told = usher_endpoints_unref(p->told);
-	if (is_to_stay(p) || p->version == 0)
+	if (p->version == 0)
 		return;
 	p->version = 0; /* nothing more for the disk to know */
 	p->registration->version++;
 }
 
+static void plan_renewal(struct placement *p, uint64_t now_usec)
+{
+	p->renew_usec = now_usec +
+			placement_renew_delay(p->times.renew_after_usec,
+					random_next(&p->registration->office->random));
+}
+
 static void note_success(struct placement *p, uint64_t now_usec)
 {
-	struct registrations *office = p->registration->office;
-	const struct source *source = registrations_source(office, p->source);
+	const struct source *source = registrations_source(p->registration->office, p->source);
 
 	note_contact(p);
 	if (p->call == SOURCE_REMOVE) {
@@ -245,22 +251,23 @@ static void note_success(struct placement *p, uint64_t now_usec)
 		(void) usher_endpoints_unref(p->told);
 		p->told = usher_endpoints_ref(p->telling);
 	}
-	p->renew_usec = now_usec +
-			placement_renew_delay(
-					p->times.renew_after_usec, random_next(&office->random));
+	plan_renewal(p, now_usec);
 }
 
 /* The registry has lost it: expired, wiped, or started anew. */
-static void note_loss(struct placement *p, const char *reason)
+static void note_loss(struct placement *p, const char *reason, uint64_t now_usec)
 {
 	const struct registration *g = p->registration;
 
-	log_notice(PLACEMENT_FIELDS(p, MESSAGE_LOST), "%s does not have %s of %s: %s; %s",
-			p->source, g->id, g->service, reason,
-			g->is_held                      ? "a drain holds it back"
-					: g->has_passed ? "registering it again"
-							: "waiting for its first good check");
+	if (p->is_there)
+		log_notice(PLACEMENT_FIELDS(p, MESSAGE_LOST), "%s does not have %s of %s: %s; %s",
+				p->source, g->id, g->service, reason,
+				g->is_held ? "a drain holds it back"
+						: g->has_passed
+						? "registering it again"
+						: "waiting for its first good check");
 	note_contact(p);
+	plan_renewal(p, now_usec);
 	p->is_there = false;
 	p->told = usher_endpoints_unref(p->told);
 }
@@ -314,7 +321,7 @@ static void judge_answer(struct placement *p, int r, const char *reason, uint64_
 			(p->call == SOURCE_ADD && r == -EEXIST))
 		note_success(p, now_usec);
 	else if (p->call == SOURCE_RENEW && r == -ENOENT)
-		note_loss(p, reason);
+		note_loss(p, reason, now_usec);
 	else if (p->call == SOURCE_REMOVE && (r == -EOPNOTSUPP || r == -ENOSYS))
 		note_left(p, reason);
 	else if (r == -ECANCELED)
@@ -454,8 +461,9 @@ static void rest(struct placement *p, enum registration_state state, uint64_t no
 	p->times.failed_usec = 0;
 	registration_set_text(&p->error, NULL);
 	set_state(p, state, now_usec);
-	p->next_usec = p->is_there && !p->registration->office->is_stopping ? p->renew_usec
-									    : USEC_FOREVER;
+	p->next_usec = (p->is_there || p->version > 0) && !p->registration->office->is_stopping
+			? p->renew_usec
+			: USEC_FOREVER;
 	if (p->next_usec <= now_usec)
 		p->next_usec = USEC_FOREVER;
 }

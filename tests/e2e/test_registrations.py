@@ -269,9 +269,11 @@ def test_the_services_own_check_is_the_default_and_none_waits_for_nothing(start,
     assert not [c for c in registry.calls("add") if "/a " in c]
 
 
+@pytest.mark.parametrize("forgets", [False, True])
 @pytest.mark.parametrize("policy, left", [("unready", "unready"), ("deregister", None)])
-def test_what_is_down_after_a_restart_is_told_so_where_asked(start, registry, instance, policy, left):
-    daemon = start(item(instance.port, health=CHECKED, on_unhealthy=policy))
+def test_what_is_down_after_a_restart_is_told_so_where_asked(start, registry, instance, policy, left, forgets):
+    """Also where the registry answers that it knows nothing of what an earlier run has registered."""
+    daemon = start(item(instance.port, health=CHECKED, on_unhealthy=policy), options={"forgets": forgets})
     registry.wait_entry(f"{HERE} {instance.port} ready 1")
     daemon.kill()
     instance.status = 503
@@ -312,7 +314,7 @@ def test_after_a_restart_what_is_down_is_kept_alive_but_not_put_there_anew(start
     wait_state(daemon, "waiting_for_health")
     registry.lose()
     registry.wait_more_calls("renew", 1)
-    wait_until("nobody renews what is lost", lambda: "waiting for its first good check" in daemon.log_text())
+    wait_until("the loss is told", lambda: "waiting for its first good check" in daemon.log_text())
     assert registry.entry() is None
     instance.status = 200
     registry.wait_entry(f"{HERE} {instance.port} ready 1")

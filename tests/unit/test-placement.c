@@ -55,7 +55,7 @@ static void before_the_first_good_check_nothing_is_added_but_what_is_there_is_ke
 {
 	(void) state;
 	DECIDES(PLACEMENT_NOTHING, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
-			.is_there = false, .is_due = true);
+			.is_there = false, .may_be_there = false, .is_due = true);
 	DECIDES(PLACEMENT_RENEW, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
 			.is_current = false, .is_due = true);
 	DECIDES(PLACEMENT_NOTHING, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
@@ -70,6 +70,18 @@ static void before_the_first_good_check_a_bad_one_is_told_where_asked_of_what_is
 	DECIDES(PLACEMENT_ADD, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
 			.is_down = true, .is_current = false, .on_unhealthy = UNHEALTHY_UNREADY);
 	DECIDES(PLACEMENT_NOTHING, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_down = true, .is_there = false, .may_be_there = false,
+			.is_current = false, .on_unhealthy = UNHEALTHY_UNREADY);
+}
+
+static void what_a_registry_does_not_find_to_renew_may_be_there_all_the_same(void **state)
+{
+	(void) state;
+	DECIDES(PLACEMENT_RENEW, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_there = false, .is_current = false, .is_due = true);
+	DECIDES(PLACEMENT_REMOVE, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
+			.is_down = true, .is_there = false, .on_unhealthy = UNHEALTHY_DEREGISTER);
+	DECIDES(PLACEMENT_ADD, REGISTRATION_WAITING, .has_passed = false, .is_well = false,
 			.is_down = true, .is_there = false, .is_current = false,
 			.on_unhealthy = UNHEALTHY_UNREADY);
 }
@@ -236,6 +248,7 @@ int main(void)
 				what_is_due_is_renewed_or_added_again_where_nothing_can_be_renewed),
 		cmocka_unit_test(
 				before_the_first_good_check_nothing_is_added_but_what_is_there_is_kept),
+		cmocka_unit_test(what_a_registry_does_not_find_to_renew_may_be_there_all_the_same),
 		cmocka_unit_test(
 				before_the_first_good_check_a_bad_one_is_told_where_asked_of_what_is_there),
 		cmocka_unit_test(what_was_told_of_another_address_is_not_kept_alive),

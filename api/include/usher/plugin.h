@@ -220,8 +220,11 @@ struct usher_registration {
 	 * then the registry is to show this one. */
 	int (*add)(void *instance, const struct usher_wanted *service,
 			const struct usher_endpoint *endpoint, struct usher_error *reterr);
-	/* Keep it alive. ENOENT: the registry does not have it any more, or it is not known whether
-	 * it is still the one that was added; the host adds it again, as it is now. */
+	/* Keep it alive, also what an earlier run of usherd has added: what the registry has of it
+	 * is taken over as it is, for nobody may know yet what it should be. What somebody else has
+	 * there lives by itself, and that it does is success. ENOENT: the registry does not have
+	 * it, or nobody can tell whose it is; the host adds it again, as it is then, when it may be
+	 * there. */
 	int (*renew)(void *instance, const struct usher_wanted *service, const char *id,
 			struct usher_error *reterr);
 	int (*set_state)(void *instance, const struct usher_wanted *service, const char *id,
