@@ -30,11 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *) data + 1;
 	char **names, *node;
+	struct answer_own own;
 	size_t count;
 
 	if (size < 1)
 		return 0;
-	switch (data[0] % 3) {
+	switch (data[0] % 4) {
 	case 0:
 		read_instances(text, size - 1);
 		break;
@@ -42,9 +43,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (answer_parse_names(text, size - 1, &names, &count, NULL) == 0)
 			answer_names_free(names, count);
 		break;
-	default:
+	case 2:
 		if (answer_parse_node(text, size - 1, &node, NULL) == 0)
 			free(node);
+		break;
+	default:
+		if (answer_parse_own(text, size - 1, "usher:a", &own, NULL) == 0)
+			answer_own_done(&own);
 		break;
 	}
 	return 0;

@@ -52,7 +52,8 @@ class Consul(Registry):
             checks = self.instances[service][name]["Checks"]
             checks[:] = [c for c in checks if not c["CheckID"].startswith("_service_maintenance")]
             if reason is not None:
-                checks.append({"CheckID": f"_service_maintenance:{name}", "Status": "critical", "Notes": reason})
+                checks.append({"CheckID": f"_service_maintenance:{name}", "Status": "critical", "Notes": reason,
+                               "ServiceID": name})
 
     # ---- what is said ----
 
@@ -69,7 +70,13 @@ class Consul(Registry):
             return self.say_health(request, request.path.rsplit("/", 1)[1])
         if request.path.startswith("/v1/agent/service/maintenance/"):
             return self.say_maintenance(request, request.path.rsplit("/", 1)[1])
-        if request.path.startswith("/v1/agent/service/"):
+        if request.path == "/v1/agent/service/register":
+            return self.say_registered(request.json)
+        if request.path.startswith("/v1/agent/service/deregister/"):
+            return self.say_deregistered(request.path.rsplit("/", 1)[1])
+        if request.path.startswith("/v1/agent/check/update/"):
+            return self.say_updated(request.path.rsplit("/", 1)[1], request.json["Status"])
+        if request.path.startswith("/v1/agent/health/service/id/"):
             return self.say_own(request.path.rsplit("/", 1)[1])
         if request.path == "/v1/agent/self":
             return Reply({"Config": {"NodeName": self.node}})
@@ -90,11 +97,43 @@ class Consul(Registry):
                 return Reply("")
         return Reply(f'Unknown service "{name}"', 404)
 
+    def find(self, name):
+        return next((instances[name] for instances in self.instances.values() if name in instances), None)
+
+    def check(self, name, check_id):
+        return next(c for c in self.find(name)["Checks"] if c["CheckID"] == check_id)
+
     def say_own(self, name):
-        for instances in self.instances.values():
-            if name in instances:
-                return Reply(instances[name]["Service"])
-        return Reply(f"unknown service ID: {name}", 404)
+        found = self.find(name)
+        if not found:
+            return Reply({"AggregatedStatus": "critical", "Service": None, "Checks": None}, 404)
+        own = [check for check in found["Checks"] if check["ServiceID"]]
+        good = all(check["Status"] == "passing" for check in own)
+        return Reply({"AggregatedStatus": "passing" if good else "critical", "Service": found["Service"], "Checks": own},
+                     200 if good else 503)
+
+    def say_registered(self, said):
+        made = self.instance(said["Name"], said["ID"], said["Port"], address=said["Address"], Meta=said["Meta"],
+                             Weights=said["Weights"], Tags=said["Tags"])
+        made["Checks"][1] = {"ServiceID": said["ID"], **said["Check"]}
+        with self.change():
+            self.instances.setdefault(said["Name"], {})[said["ID"]] = made
+        return Reply("")
+
+    def say_deregistered(self, name):
+        found = self.find(name)
+        if not found:
+            return Reply(f"Unknown service ID {name}", 404)
+        self.take(found["Service"]["Service"], name)
+        return Reply("")
+
+    def say_updated(self, check_id, status):
+        found = self.find(check_id.removeprefix("usher:"))
+        if not found:
+            return Reply(f'CheckID "{check_id}" does not have associated TTL', 404)
+        with self.change():
+            self.check(found["Service"]["ID"], check_id)["Status"] = status
+        return Reply("")
 
 
 class Change:

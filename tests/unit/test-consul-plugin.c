@@ -647,6 +647,8 @@ struct calls {
 	atomic_uint count;
 	const char *unknown;   /* what the agent does not know: a part of the path */
 	const char *described; /* what it says of any service; NULL: that it has none */
+	const char *only;      /* of what is asked for with this in the line; NULL: of any */
+	const char *status;    /* of that answer; NULL: 200 */
 	const char *catalog;   /* what it says of all nodes */
 };
 
@@ -661,9 +663,11 @@ static bool agent_register(struct scripted_connection *c)
 		return scripted_reply(c, "200 OK", "", "{\"Config\":{\"NodeName\":\"n1\"}}");
 	if (strncmp(c->request, "GET /v1/health/", 15) == 0)
 		return scripted_reply(c, "200 OK", "", k->catalog ? k->catalog : "[]");
+	if (strncmp(c->request, "GET ", 4) == 0 && k->described &&
+			(!k->only || strstr(c->request, k->only)))
+		return scripted_reply(c, k->status ? k->status : "200 OK", "", k->described);
 	if (strncmp(c->request, "GET ", 4) == 0)
-		return scripted_reply(c, k->described ? "200 OK" : "404 Not Found", "",
-				k->described ? k->described : "unknown service ID");
+		return scripted_reply(c, "404 Not Found", "", "unknown service ID");
 	(void) snprintf(k->lines[n], sizeof(k->lines[n]), "%.*s", (int) strcspn(c->request, "\r"),
 			c->request);
 	end = strstr(k->lines[n], " HTTP/");
@@ -720,7 +724,7 @@ static void test_an_endpoint_is_registered_with_a_check_that_passes(void **state
 			"\"Tags\":[],\"Meta\":{\"version\":\"1\",\"zone\":\"a\",\"registered-by\":\"usher\"},\"Weights\":"
 			"{\"Passing\":10,\"Warning\":10},\"Check\":{\"CheckID\":\"usher:web-1\","
 			"\"Name\":\"usher\",\"TTL\":\"15000ms\",\"Status\":\"passing\","
-			"\"DeregisterCriticalServiceAfter\":\"60s\"}}");
+			"\"Notes\":\"ready\",\"DeregisterCriticalServiceAfter\":\"60s\"}}");
 	tear_down(&b);
 }
 
@@ -757,7 +761,7 @@ static void test_who_was_never_registered_is_not_renewed(void **state)
 	(void) state;
 	set_up_calls(&b, &k);
 	assert_errno(usher_plugin.registration->renew(&b.consul, &shop, "web-1", &err), ENOENT);
-	assert_non_null(strstr(err.text, "register it again"));
+	assert_non_null(strstr(err.text, "is not registered at the agent of this node"));
 	tear_down(&b);
 }
 
@@ -791,6 +795,15 @@ static void test_removing_what_is_unknown_is_done(void **state)
 	tear_down(&b);
 }
 
+#define OURS "\"registered-by\":\"usher\""
+#define OWN(meta, checks)                                                                       \
+	"{\"AggregatedStatus\":\"critical\",\"Service\":{\"ID\":\"web-1\",\"Service\":\"web\"," \
+	"\"Tags\":[\"blue\"],\"Meta\":{" meta "},\"Port\":8080,\"Address\":\"10.0.0.1\","       \
+	"\"Weights\":{\"Passing\":10,\"Warning\":10},\"EnableTagOverride\":false},"             \
+	"\"Checks\":[" checks "]}"
+#define TTL_CHECK(notes) \
+	"{\"CheckID\":\"usher:web-1\",\"Status\":\"critical\",\"Notes\":\"" notes "\"}"
+
 static void test_what_others_have_registered_is_never_described_anew(void **state)
 {
 	struct calls k;
@@ -798,7 +811,7 @@ static void test_what_others_have_registered_is_never_described_anew(void **stat
 
 	(void) state;
 	set_up_calls(&b, &k);
-	k.described = "{\"ID\":\"web-1\",\"Service\":\"web\",\"Meta\":{\"version\":\"1\"}}";
+	k.described = OWN("\"version\":\"1\"", "");
 	assert_ok(usher_plugin.registration->remove(&b.consul, &shop, "web-1", NULL));
 	assert_string_equal(k.lines[0],
 			"PUT /v1/agent/service/maintenance/web-1?enable=true&reason="
@@ -820,12 +833,91 @@ static void test_what_an_earlier_usherd_has_registered_is_ours(void **state)
 
 	(void) state;
 	set_up_calls(&b, &k);
-	k.described = "{\"Service\":\"web\",\"Meta\":{\"registered-by\":\"usher\"}}";
+	k.described = OWN(OURS, "");
 	assert_ok(usher_plugin.registration->remove(&b.consul, &shop, "web-1", NULL));
 	assert_string_equal(k.lines[0], "PUT /v1/agent/service/deregister/web-1");
 	add(&b);
 	assert_string_equal(
 			k.lines[1], "PUT /v1/agent/service/register?replace-existing-checks=true");
+	tear_down(&b);
+}
+
+static void test_what_an_earlier_usherd_has_registered_is_kept_alive_as_it_was(void **state)
+{
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	k.described = OWN(OURS, TTL_CHECK("ready")); /* nobody renewed it meanwhile */
+	assert_ok(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL));
+	assert_string_equal(k.lines[0], "PUT /v1/agent/check/update/usher%3Aweb-1");
+	assert_string_equal(k.bodies[0], "{\"Status\":\"passing\"}");
+	k.described = NULL; /* it is not looked at again */
+	assert_ok(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL));
+	assert_string_equal(k.bodies[1], k.bodies[0]);
+	tear_down(&b);
+	set_up_calls(&b, &k);
+	k.described = OWN(OURS, TTL_CHECK("not ready"));
+	assert_ok(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL));
+	assert_string_equal(k.bodies[0], "{\"Status\":\"critical\"}");
+	tear_down(&b);
+}
+
+static void test_what_was_adopted_is_told_to_an_agent_that_forgot_it(void **state)
+{
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	k.described = OWN(OURS,
+			TTL_CHECK("ready") ",{\"CheckID\":\"_service_maintenance:web-1\","
+					   "\"Status\":\"critical\",\"Notes\":"
+					   "\"usher: draining\"}");
+	k.unknown = "/check/update/usher%3Aweb-1";
+	assert_ok(usher_plugin.registration->renew(&b.consul, &shop, "web-1", NULL));
+	assert_string_equal(
+			k.lines[1], "PUT /v1/agent/service/register?replace-existing-checks=true");
+	assert_string_equal(k.bodies[1],
+			"{\"ID\":\"web-1\",\"Check\":{\"CheckID\":\"usher:web-1\",\"Name\":\"usher\","
+			"\"TTL\":\"15000ms\",\"Status\":\"passing\",\"Notes\":\"ready\","
+			"\"DeregisterCriticalServiceAfter\":\"60s\"},\"Name\":\"web\",\"Address\":"
+			"\"10.0.0.1\",\"Port\":8080,\"Tags\":[\"blue\"],\"Meta\":{" OURS
+			"},\"Weights\":{\"Passing\":10,\"Warning\":10}}");
+	assert_string_equal(k.lines[2],
+			"PUT /v1/agent/service/maintenance/web-1?enable=true&reason="
+			"usher%3A%20draining");
+	tear_down(&b);
+}
+
+static void test_what_is_ours_under_another_id_is_not_taken_for_it(void **state)
+{
+	struct usher_error err = { 0 };
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	k.described = OWN(OURS, TTL_CHECK("ready"));
+	k.only = "/web-1 ";
+	assert_errno(usher_plugin.registration->renew(&b.consul, &shop, "web-1@n1", &err), ENOENT);
+	assert_int_equal(atomic_load(&k.count), 0);
+	tear_down(&b);
+}
+
+static void test_an_agent_that_cannot_say_is_no_loss(void **state)
+{
+	struct usher_error err = { 0 };
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	k.described = "rpc error: no leader";
+	k.status = "503 Service Unavailable";
+	assert_errno(usher_plugin.registration->renew(&b.consul, &shop, "web-1", &err), EAGAIN);
+	assert_non_null(strstr(err.text, "503"));
 	tear_down(&b);
 }
 
@@ -881,6 +973,11 @@ int main(void)
 		cmocka_unit_test(test_removing_what_is_unknown_is_done),
 		cmocka_unit_test(test_what_others_have_registered_is_never_described_anew),
 		cmocka_unit_test(test_what_an_earlier_usherd_has_registered_is_ours),
+		cmocka_unit_test(
+				test_what_an_earlier_usherd_has_registered_is_kept_alive_as_it_was),
+		cmocka_unit_test(test_what_was_adopted_is_told_to_an_agent_that_forgot_it),
+		cmocka_unit_test(test_what_is_ours_under_another_id_is_not_taken_for_it),
+		cmocka_unit_test(test_an_agent_that_cannot_say_is_no_loss),
 		cmocka_unit_test(test_what_another_agent_has_cannot_be_taken_out_here),
 	};
 

@@ -7,7 +7,8 @@
 
 #include "own-json.h"
 
-#define ID_MAX (2 * USHER_TEXT_MAX + 2)
+#define ID_MAX              (2 * USHER_TEXT_MAX + 2)
+#define SERVICE_MAINTENANCE "_service_maintenance:"
 
 /* One instance, as far as it was understood. Texts are the document's, or in `id` and `uid`. */
 struct instance {
@@ -71,7 +72,7 @@ static enum status status_from_text(const char *text)
 static bool is_maintenance(const char *check_id)
 {
 	return strcmp(check_id, "_node_maintenance") == 0 ||
-			strncmp(check_id, "_service_maintenance:", 21) == 0;
+			strncmp(check_id, SERVICE_MAINTENANCE, strlen(SERVICE_MAINTENANCE)) == 0;
 }
 
 static enum usher_admin_state maintenance_state(const char *notes)
@@ -486,19 +487,40 @@ int answer_parse_node(const char *text, size_t size, char **ret, struct usher_er
 	return 0;
 }
 
-int answer_parse_owner(const char *text, size_t size, const char *name, const char *value,
-		bool *ret, struct usher_error *reterr)
+/* Which check says what of it: that of usher's, and the one that is a maintenance. */
+static void read_own_checks(struct answer_own *o, const json_t *checks, const char *check_id)
 {
-	autojson json_t *service = NULL;
-	const char *found;
-	int r = load(text, size, &service, reterr);
+	for (size_t k = 0; k < json_array_size(checks); k++) {
+		const json_t *check = json_array_get(checks, k);
+		const char *id = text_at(check, "CheckID"), *notes = text_at(check, "Notes");
+
+		if (id && strcmp(id, check_id) == 0)
+			o->notes = notes;
+		else if (id && strncmp(id, SERVICE_MAINTENANCE, strlen(SERVICE_MAINTENANCE)) == 0)
+			o->state = maintenance_state(notes);
+	}
+}
+
+int answer_parse_own(const char *text, size_t size, const char *check_id, struct answer_own *ret,
+		struct usher_error *reterr)
+{
+	cleanup(answer_own_done) struct answer_own o = { .state = USHER_ADMIN_READY };
+	int r = load(text, size, &o.root, reterr);
 
 	if (r < 0)
 		return r;
-	if (!text_at(service, "Service"))
+	o.service = json_object_get(o.root, "Service");
+	if (!text_at(o.service, "Service"))
 		return usher_error_set(
 				reterr, -EBADMSG, "the agent does not say which service it is");
-	found = text_at(json_object_get(service, "Meta"), name);
-	*ret = found && strcmp(found, value) == 0;
+	read_own_checks(&o, json_object_get(o.root, "Checks"), check_id);
+	*ret = o;
+	o.root = NULL;
 	return 0;
+}
+
+void answer_own_done(struct answer_own *o)
+{
+	json_decref(o->root);
+	o->root = NULL;
 }

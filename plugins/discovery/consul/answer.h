@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <usher/endpoint.h>
 
+#include <jansson.h>
+
 /* The reason of a maintenance that a drain of usher's has begun. */
 #define ANSWER_DRAIN_REASON "usher: draining"
 
@@ -43,6 +45,16 @@ void answer_names_free(char **names, size_t count);
 
 /* The name of the node in /v1/agent/self; free it. EBADMSG, ENOMEM. */
 int answer_parse_node(const char *text, size_t size, char **ret, struct usher_error *reterr);
-/* Whether the metadata of a service in /v1/agent/service/ID have that value. EBADMSG, ENOMEM. */
-int answer_parse_owner(const char *text, size_t size, const char *name, const char *value,
-		bool *ret, struct usher_error *reterr);
+
+/* What an agent itself has of a service, at /v1/agent/health/service/id/ID. */
+struct answer_own {
+	json_t *service;
+	const char *notes; /* of the check that was asked for; NULL: it has none */
+	enum usher_admin_state state;
+	json_t *root; /* that all of this is in */
+};
+
+/* EBADMSG, ENOMEM. */
+int answer_parse_own(const char *text, size_t size, const char *check_id, struct answer_own *ret,
+		struct usher_error *reterr);
+void answer_own_done(struct answer_own *o);

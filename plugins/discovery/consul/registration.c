@@ -17,6 +17,8 @@
 #define USEC_PER_SEC       UINT64_C(1000000)
 #define MAINTENANCE_REASON "usher: maintenance"
 #define CHECK_PREFIX       "usher:"
+#define CHECK_NAME_MAX     (sizeof(CHECK_PREFIX) + USHER_TEXT_MAX)
+#define NOT_READY          "not ready" /* in the notes of a check */
 /* In the metadata of what we have registered: what others have is theirs to describe. */
 #define OWNER_LABEL "registered-by"
 #define OWNER       "usher"
@@ -33,7 +35,8 @@ struct registered {
 
 static int out_of_memory(struct usher_error *reterr)
 {
-	return usher_error_set(reterr, -ENOMEM, "out of memory");
+	(void) usher_error_set(reterr, -ENOMEM, "out of memory");
+	return -ENOMEM;
 }
 
 static struct registered *registered_free(struct registered *r)
@@ -175,49 +178,74 @@ static int local_id(struct consul *c, const char *id, char **ret, struct usher_e
 	return *ret ? 0 : out_of_memory(reterr);
 }
 
-enum owner {
-	OWNER_NOBODY, /* the agent does not know it */
-	OWNER_US,
-	OWNER_OTHERS,
-};
+static void name_check(char text[CHECK_NAME_MAX], const char *id)
+{
+	(void) snprintf(text, CHECK_NAME_MAX, CHECK_PREFIX "%s", id);
+}
 
-/* Whose the registration of that id at the agent is; enum owner, or an error. */
-static int find_owner(struct consul *c, const char *id, struct usher_error *reterr)
+/* What the agent has under exactly that id; 1: nothing. */
+static int look_at(struct consul *c, const char *id, struct answer_own *ret,
+		struct usher_error *reterr)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
-	bool ours = false;
+	char check[CHECK_NAME_MAX];
 	struct query q;
 	int r;
 
-	start_call(c, &q, "/v1/agent/service/", id);
+	name_check(check, id);
+	start_call(c, &q, "/v1/agent/health/service/id/", id);
 	r = ask(c, "GET", &q, NULL, &event, reterr);
 	if (r < 0)
 		return r;
 	if (is_unknown(&event))
-		return OWNER_NOBODY;
-	r = usher_http_status_error(&event, &why);
+		return 1;
+	/* The status is that of its health, unless there is nothing else in the answer. */
+	r = answer_parse_own(event.data, event.data_size, check, ret, &why);
+	if (r == -EBADMSG && usher_http_status_error(&event, &why) < 0)
+		r = usher_http_status_error(&event, &why);
+	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
+}
+
+/* The same, or what discovery gives that name, which may not be the agent's. */
+static int look_up(struct consul *c, const char *id, char **ret_local, struct answer_own *ret,
+		struct usher_error *reterr)
+{
+	autofree char *local = NULL;
+	int r = look_at(c, id, ret, reterr);
+
+	if (r == 0 && !(local = strdup(id)))
+		return out_of_memory(reterr);
+	if (r == 1 && (r = local_id(c, id, &local, reterr)) == 0)
+		r = strcmp(local, id) != 0 ? look_at(c, local, ret, reterr) : 1;
 	if (r == 0)
-		r = answer_parse_owner(
-				event.data, event.data_size, OWNER_LABEL, OWNER, &ours, &why);
-	if (r < 0)
-		return usher_error_set(reterr, r, "%s", usher_error_text(&why, r));
-	return ours ? OWNER_US : OWNER_OTHERS;
+		*ret_local = take(local);
+	return r;
+}
+
+static bool is_ours(const struct answer_own *o)
+{
+	const json_t *meta = json_object_get(o->service, "Meta");
+	const char *owner = json_string_value(json_object_get(meta, OWNER_LABEL));
+
+	return owner && strcmp(owner, OWNER) == 0;
 }
 
 /* ---- what is registered ---- */
 
 static json_t *write_check(const struct consul *c, const char *id, bool passing)
 {
-	char text[sizeof(CHECK_PREFIX) + USHER_TEXT_MAX], ttl[32], after[32];
+	char text[CHECK_NAME_MAX], ttl[32], after[32];
 	json_t *check;
 
-	(void) snprintf(text, sizeof(text), CHECK_PREFIX "%s", id);
+	name_check(text, id);
 	(void) snprintf(ttl, sizeof(ttl), "%" PRIu64 "ms", c->ttl_usec / 1000);
 	(void) snprintf(after, sizeof(after), "%" PRIu64 "s",
 			c->deregister_after_usec / USEC_PER_SEC);
-	check = json_pack("{s:s, s:s, s:s, s:s}", "CheckID", text, "Name", "usher", "TTL", ttl,
-			"Status", passing ? "passing" : "critical");
+	/* The notes stay when nobody renews it and it becomes critical. */
+	check = json_pack("{s:s, s:s, s:s, s:s, s:s}", "CheckID", text, "Name", "usher", "TTL", ttl,
+			"Status", passing ? "passing" : "critical", "Notes",
+			passing ? "ready" : NOT_READY);
 	if (check && c->deregister_after_usec != 0 &&
 			json_object_set_new(check, "DeregisterCriticalServiceAfter",
 					json_string(after)) < 0) {
@@ -305,12 +333,11 @@ static int registered_new(const struct consul *c, const struct usher_wanted *ser
 static int add_to_others(struct consul *c, const struct registered *new, struct usher_error *reterr)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
+	cleanup(answer_own_done) struct answer_own own = { 0 };
 	autofree char *local = NULL;
-	int r = local_id(c, new->id, &local, reterr);
+	int r = look_up(c, new->id, &local, &own, reterr);
 
-	if (r == 0)
-		r = find_owner(c, local, reterr);
-	if (r != OWNER_OTHERS)
+	if (r != 0 || is_ours(&own))
 		return r < 0 ? r : 0;
 	r = put_maintenance(c, local, new->state, &event, reterr);
 	return r < 0 ? r : 1;
@@ -355,20 +382,74 @@ int registration_add(void *instance, const struct usher_wanted *service,
 	return 0;
 }
 
-/* What others have registered they keep alive themselves, as long as it is there. */
-static int renew_unknown(struct consul *c, const struct usher_wanted *service, const char *id,
-		struct usher_error *reterr)
+/* What is registered as the agent has it, for telling it to one that has forgotten it. */
+static char *write_again(
+		const struct consul *c, const struct answer_own *own, const char *id, bool passing)
 {
-	autofree char *local = NULL;
-	int r = local_id(c, id, &local, reterr);
+	const json_t *s = own->service;
+	autojson json_t *body =
+			json_pack("{s:s, s:o}", "ID", id, "Check", write_check(c, id, passing));
+	static const struct {
+		const char *name, *from;
+	} members[] = { { "Name", "Service" }, { "Address", "Address" }, { "Port", "Port" },
+		{ "Tags", "Tags" }, { "Meta", "Meta" }, { "Weights", "Weights" } };
 
+	for (size_t i = 0; body && i < ELEMENTS(members); i++)
+		if (json_object_set(body, members[i].name, json_object_get(s, members[i].from)) < 0)
+			return NULL;
+	return body ? json_dumps(body, JSON_COMPACT) : NULL;
+}
+
+static int adopt(struct consul *c, const struct usher_wanted *service, const char *id,
+		const struct answer_own *own, struct usher_error *reterr)
+{
+	struct registered *new;
+
+	if (c->registered_count == REGISTRATIONS_MAX)
+		return usher_error_set(reterr, -E2BIG, "there are %d registrations already",
+				REGISTRATIONS_MAX);
+	new = calloc(1, sizeof(*new));
+	if (!new)
+		return out_of_memory(reterr);
+	new->passing = !own->notes || strcmp(own->notes, NOT_READY) != 0;
+	new->state = own->state;
+	new->id = strdup(id);
+	new->service = strdup(service->service);
+	new->body = write_again(c, own, id, new->passing);
+	if (!new->id || !new->service || !new->body) {
+		(void) registered_free(new);
+		return out_of_memory(reterr);
+	}
+	new->next = c->registered;
+	c->registered = new;
+	c->registered_count++;
+	return 0;
+}
+
+/* Of what an earlier run of usherd has registered, the agent knows all that there is to know. What
+ * others have registered they keep alive themselves, as long as it is there: 1. */
+static int find_or_adopt(struct consul *c, const struct usher_wanted *service, const char *id,
+		struct registered **ret, struct usher_error *reterr)
+{
+	cleanup(answer_own_done) struct answer_own own = { 0 };
+	autofree char *local = NULL;
+	int r;
+
+	*ret = *find(c, service->service, id);
+	if (*ret)
+		return 0;
+	r = look_up(c, id, &local, &own, reterr);
+	if (r == 0 && !is_ours(&own))
+		return 1;
+	if (r == 1 || (r == 0 && strcmp(local, id) != 0)) /* that is another of ours */
+		return usher_error_set(reterr, -ENOENT,
+				"%s of %s is not registered at the agent of this node", id,
+				service->service);
 	if (r == 0)
-		r = find_owner(c, local, reterr);
-	if (r < 0 || r == OWNER_OTHERS)
-		return r < 0 ? r : 0;
-	return usher_error_set(reterr, -ENOENT,
-			"%s of %s has not been registered since usherd started; register it again",
-			id, service->service);
+		r = adopt(c, service, id, &own, reterr);
+	if (r == 0)
+		*ret = c->registered;
+	return r;
 }
 
 int registration_renew(void *instance, const struct usher_wanted *service, const char *id,
@@ -377,14 +458,14 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
 	struct consul *c = instance;
-	struct registered *known = *find(c, service->service, id);
+	struct registered *known;
+	char name[CHECK_NAME_MAX];
 	struct query q;
-	char name[sizeof(CHECK_PREFIX) + USHER_TEXT_MAX];
-	int r;
+	int r = find_or_adopt(c, service, id, &known, reterr);
 
-	if (!known)
-		return renew_unknown(c, service, id, reterr);
-	(void) snprintf(name, sizeof(name), CHECK_PREFIX "%s", id);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	name_check(name, id);
 	start_call(c, &q, "/v1/agent/check/update/", name);
 	r = put(c, &q, known->passing ? "{\"Status\":\"passing\"}" : "{\"Status\":\"critical\"}",
 			&event, &why);
@@ -471,16 +552,13 @@ static int remove_from_others(struct consul *c, const struct usher_wanted *servi
 		struct usher_error *reterr)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
+	cleanup(answer_own_done) struct answer_own own = { 0 };
 	autofree char *local = NULL;
-	int r = local_id(c, id, &local, reterr);
+	int r = look_up(c, id, &local, &own, reterr);
 
-	if (r == 0)
-		r = find_owner(c, local, reterr);
-	if (r < 0)
-		return r;
-	if (r == OWNER_NOBODY)
-		return check_gone(c, service, id, reterr);
-	if (r == OWNER_US)
+	if (r != 0)
+		return r < 0 ? r : check_gone(c, service, id, reterr);
+	if (is_ours(&own))
 		return deregister(c, local, reterr);
 	return put_maintenance(c, local, USHER_ADMIN_DRAINING, &event, reterr);
 }
