@@ -241,7 +241,7 @@ static void test_who_was_never_registered_is_not_renewed(void **state)
 	(void) state;
 	set_up(&k);
 	assert_errno(usher_plugin.registration->renew(&k.eureka, &shop, "web-1", &err), ENOENT);
-	assert_non_null(strstr(err.text, "register it again"));
+	assert_non_null(strstr(err.text, "404"));
 	tear_down(&k);
 }
 
@@ -290,6 +290,111 @@ static void test_what_is_refused_is_told_with_the_server(void **state)
 	assert_errno(usher_plugin.registration->add(&k.eureka, &shop, &e, &err), EAGAIN);
 	assert_non_null(strstr(err.text, k.server.url));
 	assert_errno(usher_plugin.registration->renew(&k.eureka, &shop, "web-1", NULL), ENOENT);
+	tear_down(&k);
+}
+
+/* ---- what an earlier run of usherd has registered ---- */
+
+static void test_it_is_kept_alive_by_its_own_description(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("UP", "UNKNOWN", OURS);
+	renew(&k);
+	assert_string_equal(k.lines[0],
+			"PUT /apps/WEB/web-1?status=UP&lastDirtyTimestamp=9700000000000");
+	k.there = NULL; /* it is not looked at again */
+	renew(&k);
+	assert_string_equal(k.lines[1], k.lines[0]);
+	tear_down(&k);
+}
+
+static void test_one_that_was_not_ready_stays_so(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("DOWN", "UNKNOWN", OURS);
+	renew(&k);
+	assert_non_null(strstr(k.lines[0], "?status=DOWN&"));
+	tear_down(&k);
+}
+
+static void test_it_is_told_as_it_was_to_a_server_that_forgets_it_later(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("OUT_OF_SERVICE", "OUT_OF_SERVICE", OURS ",\"version\":\"1\"");
+	renew(&k);
+	k.forgets = 1;
+	renew(&k);
+	assert_string_equal(k.lines[2], "POST /apps/WEB");
+	assert_non_null(strstr(k.bodies[2], "\"ipAddr\":\"10.0.0.1\""));
+	assert_non_null(strstr(k.bodies[2], "\"port\":{\"$\":8080,\"@enabled\":\"true\"}"));
+	assert_non_null(strstr(k.bodies[2], "\"version\":\"1\""));
+	assert_null(strstr(k.bodies[2], "eureka.")); /* what discovery has added */
+	assert_string_equal(k.lines[3], "PUT /apps/WEB/web-1/status?value=OUT_OF_SERVICE");
+	tear_down(&k);
+}
+
+static void test_the_first_description_of_it_ends_what_nobody_here_has_begun(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("OUT_OF_SERVICE", "OUT_OF_SERVICE", OURS);
+	renew(&k);
+	add(&k);
+	assert_string_equal(k.lines[1], "DELETE /apps/WEB/web-1/status?value=UP");
+	assert_string_equal(k.lines[2], "POST /apps/WEB");
+	assert_int_equal(atomic_load(&k.count), 3);
+	tear_down(&k);
+}
+
+static void test_what_goes_while_it_is_looked_at_is_not_brought_back(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("UP", "UNKNOWN", OURS);
+	k.forgets = 1;
+	assert_errno(usher_plugin.registration->renew(&k.eureka, &shop, "web-1", NULL), ENOENT);
+	assert_int_equal(atomic_load(&k.count), 1);
+	tear_down(&k);
+}
+
+static void test_what_this_run_has_taken_out_is_not_found_again(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("UP", "UNKNOWN", OURS); /* and stays so, as on another server */
+	assert_ok(usher_plugin.registration->remove(&k.eureka, &shop, "web-1", NULL));
+	assert_errno(usher_plugin.registration->renew(&k.eureka, &shop, "web-1", NULL), ENOENT);
+	assert_int_equal(atomic_load(&k.count), 1);
+	add(&k);
+	renew(&k);
+	assert_int_equal(atomic_load(&k.count), 3);
+	tear_down(&k);
+}
+
+static void test_what_others_have_registered_is_not_kept_alive_by_us(void **state)
+{
+	struct calls k;
+
+	(void) state;
+	set_up(&k);
+	k.there = THERE("UP", "UNKNOWN", "");
+	renew(&k);
+	assert_int_equal(atomic_load(&k.count), 0);
 	tear_down(&k);
 }
 
@@ -396,6 +501,13 @@ int main(void)
 		cmocka_unit_test(test_what_usher_has_registered_is_deregistered),
 		cmocka_unit_test(test_a_drain_of_an_usherd_before_is_ended_by_adding),
 		cmocka_unit_test(test_what_is_refused_is_told_with_the_server),
+		cmocka_unit_test(test_it_is_kept_alive_by_its_own_description),
+		cmocka_unit_test(test_one_that_was_not_ready_stays_so),
+		cmocka_unit_test(test_it_is_told_as_it_was_to_a_server_that_forgets_it_later),
+		cmocka_unit_test(test_the_first_description_of_it_ends_what_nobody_here_has_begun),
+		cmocka_unit_test(test_what_goes_while_it_is_looked_at_is_not_brought_back),
+		cmocka_unit_test(test_what_this_run_has_taken_out_is_not_found_again),
+		cmocka_unit_test(test_what_others_have_registered_is_not_kept_alive_by_us),
 		cmocka_unit_test(test_what_others_have_registered_is_put_out_of_service_and_back),
 		cmocka_unit_test(test_a_state_that_no_override_explains_is_ended_all_the_same),
 		cmocka_unit_test(test_what_an_instance_says_of_itself_is_not_ended_by_us),

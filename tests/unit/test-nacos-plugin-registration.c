@@ -148,6 +148,13 @@ static void add(struct bench *b)
 #define DISABLED                                                               \
 	"{\"ip\":\"10.0.0.1\",\"port\":8080,\"weight\":2.5,\"enabled\":false," \
 	"\"ephemeral\":true,\"clusterName\":\"DEFAULT\",\"metadata\":{\"version\":\"1\"}}"
+#define OURS_DISABLED                                                          \
+	"{\"ip\":\"10.0.0.1\",\"port\":8080,\"weight\":2.5,\"enabled\":false," \
+	"\"ephemeral\":true,\"clusterName\":\"DEFAULT\",\"metadata\":{\"registered-by\":\"usher\"}}"
+#define UNKNOWN "{\"clientBeatInterval\":5000,\"code\":20404,\"lightBeatEnabled\":true}"
+#define BEAT(cluster)                                                                          \
+	"PUT /nacos/v1/ns/instance/beat?namespaceId=public&serviceName=DEFAULT_GROUP%40%40web" \
+	"&ip=10.0.0.1&port=8080&clusterName=" cluster "&ephemeral=true"
 #define PARTIAL(cluster, enabled)                                                    \
 	"PUT /nacos/v3/admin/ns/instance/partial?namespaceId=public&serviceName=web" \
 	"&groupName=DEFAULT_GROUP&ip=10.0.0.1&port=8080&clusterName=" cluster        \
@@ -242,7 +249,7 @@ static void test_who_was_never_registered_is_not_renewed(void **state)
 	(void) state;
 	set_up(&b);
 	assert_errno(usher_plugin.registration->renew(&b.nacos, &shop, ID, &err), ENOENT);
-	assert_non_null(strstr(err.text, "register it again"));
+	assert_non_null(strstr(err.text, "is not listed"));
 	tear_down(&b);
 }
 
@@ -286,6 +293,116 @@ static void test_it_is_taken_out_with_the_key_it_came_with(void **state)
 			"DELETE /nacos/v1/ns/instance?namespaceId=public&serviceName=DEFAULT_GROUP%40%40web"
 			"&ip=10.0.0.1&port=8080&clusterName=DEFAULT&ephemeral=true");
 	assert_errno(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL), ENOENT);
+	tear_down(&b);
+}
+
+static void test_what_an_earlier_run_has_registered_is_kept_alive_as_it_was(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = OURS;
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_string_equal(last(&b), BEAT("east"));
+	/* From then on it is known, as it was. */
+	b.listed = "";
+	b.beat = UNKNOWN;
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_string_equal(last(&b), "POST /nacos/v1/ns/instance");
+	assert_non_null(strstr(last_body(&b),
+			"&clusterName=east&ephemeral=true&weight=2.5&enabled=true&"));
+	assert_non_null(strstr(last_body(&b), "registered-by"));
+	tear_down(&b);
+}
+
+static void test_what_is_disabled_is_found_by_its_address_and_enabled_by_the_next_add(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.details = OURS_DISABLED;
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_string_equal(last(&b), BEAT("DEFAULT"));
+	b.beat = UNKNOWN;
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_non_null(strstr(last_body(&b), "&enabled=false&"));
+	add(&b);
+	assert_non_null(strstr(last_body(&b), "&enabled=true&"));
+	tear_down(&b);
+}
+
+static void test_what_goes_while_it_is_looked_at_is_not_brought_back(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = OURS;
+	b.beat = UNKNOWN;
+	assert_errno(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL), ENOENT);
+	assert_string_equal(last(&b), BEAT("east"));
+	tear_down(&b);
+}
+
+static void test_what_this_run_has_taken_out_is_not_found_again(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = OURS; /* and stays so for a while, as in a list that is kept */
+	assert_ok(usher_plugin.registration->remove(&b.nacos, &shop, ID, NULL));
+	assert_errno(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL), ENOENT);
+	assert_non_null(strstr(last(&b), "DELETE "));
+	add(&b);
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_string_equal(last(&b), BEAT("DEFAULT"));
+	tear_down(&b);
+}
+
+static void test_what_others_have_registered_is_not_kept_alive_by_us(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = OTHERS;
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_non_null(strstr(last(&b), "GET /nacos/v1/ns/instance/list?"));
+	tear_down(&b);
+}
+
+static void test_a_persistent_one_of_an_earlier_run_is_only_looked_at(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = "{\"ip\":\"10.0.0.1\",\"port\":8080,\"ephemeral\":false,"
+		   "\"metadata\":{\"registered-by\":\"usher\"}}";
+	assert_ok(usher_plugin.registration->renew(&b.nacos, &shop, ID, NULL));
+	assert_non_null(strstr(last(&b), "GET /nacos/v1/ns/instance/list?"));
+	tear_down(&b);
+}
+
+static void test_what_is_disabled_is_taken_out_after_a_restart_too(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.details = OURS_DISABLED;
+	assert_ok(usher_plugin.registration->remove(&b.nacos, &shop, ID, NULL));
+	assert_non_null(strstr(last(&b), "DELETE /nacos/v1/ns/instance?"));
+	assert_non_null(strstr(last(&b), "&ip=10.0.0.1&port=8080&clusterName=DEFAULT&"));
+	tear_down(&b);
+	/* Nobody has it, or nobody lets us see it: it is gone. */
+	set_up(&b);
+	assert_ok(usher_plugin.registration->remove(&b.nacos, &shop, ID, NULL));
+	assert_non_null(strstr(last(&b), "GET "));
+	assert_ok(usher_plugin.registration->remove(&b.nacos, &shop, "web-1", NULL));
 	tear_down(&b);
 }
 
@@ -426,6 +543,14 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_ready_is_disabled),
 		cmocka_unit_test(test_a_persistent_one_is_renewed_by_registering_it_again),
 		cmocka_unit_test(test_it_is_taken_out_with_the_key_it_came_with),
+		cmocka_unit_test(test_what_an_earlier_run_has_registered_is_kept_alive_as_it_was),
+		cmocka_unit_test(
+				test_what_is_disabled_is_found_by_its_address_and_enabled_by_the_next_add),
+		cmocka_unit_test(test_what_goes_while_it_is_looked_at_is_not_brought_back),
+		cmocka_unit_test(test_what_this_run_has_taken_out_is_not_found_again),
+		cmocka_unit_test(test_what_others_have_registered_is_not_kept_alive_by_us),
+		cmocka_unit_test(test_a_persistent_one_of_an_earlier_run_is_only_looked_at),
+		cmocka_unit_test(test_what_is_disabled_is_taken_out_after_a_restart_too),
 		cmocka_unit_test(test_what_others_have_registered_is_only_disabled),
 		cmocka_unit_test(
 				test_what_others_have_registered_comes_back_from_a_drain_as_it_was),

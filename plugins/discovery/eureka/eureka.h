@@ -5,6 +5,7 @@
 #include <usher/plugin.h>
 
 #include "instance.h"
+#include "taken-out.h"
 
 struct registered; /* registration.c */
 
@@ -18,6 +19,7 @@ struct eureka {
 	/* Of the registration's thread alone. */
 	struct usher_http *server;
 	struct registered *registered;
+	struct taken_out taken_out;
 	int64_t dirty_msec; /* the last timestamp that was given out */
 };
 

@@ -425,10 +425,10 @@ static int no_port(const struct instance *i, const struct instance_options *opti
 			options->by == INSTANCE_BY_SECURE_VIP ? "secure " : "");
 }
 
-int instance_add_to(const struct instance *i, const struct instance_options *options,
-		struct usher_endpoints *set, struct usher_error *reterr)
+int instance_to_endpoint(const struct instance *i, const struct instance_options *options,
+		struct usher_label labels[USHER_METADATA_MAX], struct usher_endpoint *ret,
+		struct usher_error *reterr)
 {
-	struct usher_label labels[USHER_METADATA_MAX];
 	struct usher_endpoint e = USHER_ENDPOINT_INIT;
 
 	e.id = i->id;
@@ -443,5 +443,16 @@ int instance_add_to(const struct instance *i, const struct instance_options *opt
 	say_status(i, &e);
 	e.metadata = labels;
 	e.metadata_count = list_labels(i, labels);
-	return usher_endpoints_add(set, &e, reterr);
+	*ret = e;
+	return 0;
+}
+
+int instance_add_to(const struct instance *i, const struct instance_options *options,
+		struct usher_endpoints *set, struct usher_error *reterr)
+{
+	struct usher_label labels[USHER_METADATA_MAX];
+	struct usher_endpoint e;
+	int r = instance_to_endpoint(i, options, labels, &e, reterr);
+
+	return r < 0 ? r : usher_endpoints_add(set, &e, reterr);
 }

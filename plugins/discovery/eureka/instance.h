@@ -74,7 +74,11 @@ struct instance_options {
 			     one where it is enabled, else the other */
 };
 
-/* Add it to a set as an endpoint. Errors: ENOENT (it has no such port), and those of
- * usher_endpoints_add(). */
+/* As an endpoint, whose texts are the instance's and whose metadata are in `labels`. Errors: ENOENT
+ * (it has no such port). */
+int instance_to_endpoint(const struct instance *i, const struct instance_options *options,
+		struct usher_label labels[USHER_METADATA_MAX], struct usher_endpoint *ret,
+		struct usher_error *reterr);
+/* Add that to a set. Errors: the same, and those of usher_endpoints_add(). */
 int instance_add_to(const struct instance *i, const struct instance_options *options,
 		struct usher_endpoints *set, struct usher_error *reterr);

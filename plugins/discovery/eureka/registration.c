@@ -25,6 +25,7 @@ struct registered {
 	json_t *body; /* as it was registered last */
 	enum instance_status status;
 	enum usher_admin_state state;
+	bool is_adopted; /* nobody has told this run of usherd of a state */
 	struct registered *next;
 };
 
@@ -423,7 +424,7 @@ int registration_add(void *instance, const struct usher_wanted *service,
 		return out_of_memory(reterr);
 	at = find(e, new->service, new->id);
 	/* A drain outlives that its endpoint is described anew. */
-	if (*at && new->state == USHER_ADMIN_READY)
+	if (*at && !(*at)->is_adopted && new->state == USHER_ADMIN_READY)
 		new->state = (*at)->state;
 	r = look_first(e, service, new, &dirty_msec, reterr);
 	if (r == 0)
@@ -437,35 +438,92 @@ int registration_add(void *instance, const struct usher_wanted *service,
 		(void) registered_free(*at);
 	}
 	*at = new;
+	taken_out_remove(&e->taken_out, new->service, new->id);
 	return 0;
+}
+
+/* ---- renew ---- */
+
+/* Of what an earlier run of usherd has registered, the server knows all that there is to know. */
+static int adopt(const struct eureka *e, const struct usher_wanted *service,
+		const struct instance *there, struct registered **ret, struct usher_error *reterr)
+{
+	const struct instance_options options = { .by = INSTANCE_BY_APP };
+	struct usher_label labels[USHER_METADATA_MAX];
+	struct usher_endpoint endpoint;
+	struct registered *new = NULL;
+	char stamp[32];
+	int r = instance_to_endpoint(there, &options, labels, &endpoint, reterr);
+
+	if (r < 0)
+		return r;
+	(void) snprintf(stamp, sizeof(stamp), "%" PRId64, there->dirty_msec);
+	r = registered_new(e, service, &endpoint, &new);
+	if (r == 0 && set_text(new->body, "lastDirtyTimestamp", stamp) < 0) {
+		new = registered_free(new);
+		r = -ENOMEM;
+	}
+	if (r < 0)
+		return out_of_memory(reterr);
+	new->is_adopted = true;
+	*ret = new;
+	return 0;
+}
+
+/* 1: somebody else's, who gives the signs of life. */
+static int find_to_adopt(struct eureka *e, const struct usher_wanted *service, const char *id,
+		struct registered **ret, struct usher_error *reterr)
+{
+	autofree struct instance *there = NULL;
+	int r;
+
+	if (taken_out_has(&e->taken_out, service->service, id))
+		return usher_error_set(reterr, -ENOENT, "%s of %s has been taken out", id,
+				service->service);
+	r = look_up(e, service, id, &there, reterr);
+	if (r < 0)
+		return r;
+	return is_ours(there) ? adopt(e, service, there, ret, reterr) : 1;
+}
+
+static int give_sign_of_life(
+		struct eureka *e, const struct registered *known, struct usher_error *reterr)
+{
+	struct path p;
+
+	path_start(&p, known->app, known->id, "?status=");
+	path_add(&p, instance_status_to_string(known->status));
+	path_add(&p, "&lastDirtyTimestamp=");
+	path_add_escaped(&p, json_string_value(json_object_get(known->body, "lastDirtyTimestamp")));
+	return call(e, "PUT", &p, NULL, reterr);
 }
 
 int registration_renew(void *instance, const struct usher_wanted *service, const char *id,
 		struct usher_error *reterr)
 {
 	struct eureka *e = instance;
-	struct registered *known = *find(e, service->service, id);
+	struct registered *known = *find(e, service->service, id), *adopted = NULL;
 	struct usher_error why = { 0 };
-	struct path p;
-	int r;
+	int r = known ? 0 : find_to_adopt(e, service, id, &adopted, reterr);
 
-	if (!known)
-		return usher_error_set(reterr, -ENOENT,
-				"%s of %s has not been registered since usherd started; register it "
-				"again",
-				id, service->service);
-	path_start(&p, known->app, id, "?status=");
-	path_add(&p, instance_status_to_string(known->status));
-	path_add(&p, "&lastDirtyTimestamp=");
-	path_add_escaped(&p, json_string_value(json_object_get(known->body, "lastDirtyTimestamp")));
-	r = call(e, "PUT", &p, NULL, &why);
-	if (r == -ENOENT) {
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = give_sign_of_life(e, known ? known : adopted, &why);
+	if (r == -ENOENT && known) {
 		usher_log(USHER_LOG_WARNING,
 				"The registry does not know %s of %s any more; registering it again",
 				id, service->service);
 		return register_again(e, known, 0, reterr);
 	}
-	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
+	if (r < 0) {
+		(void) registered_free(adopted);
+		return usher_error_set(reterr, r, "%s", usher_error_text(&why, r));
+	}
+	if (adopted) {
+		adopted->next = e->registered;
+		e->registered = adopted;
+	}
+	return 0;
 }
 
 /* As often as what is registered says of itself: the server counts on it. */
@@ -492,6 +550,7 @@ int registration_set_state(void *instance, const struct usher_wanted *service, c
 		return r < 0 ? r : set_state(e, there->app, id, state, reterr);
 	}
 	known->state = state;
+	known->is_adopted = false;
 	r = set_state(e, known->app, id, state, &why);
 	if (r == -ENOENT)
 		return register_again(e, known, 0, reterr);
@@ -536,12 +595,13 @@ int registration_remove(void *instance, const struct usher_wanted *service, cons
 	struct registered **at = find(e, service->service, id), *known = *at;
 	int r;
 
-	if (!known)
-		return remove_from_others(e, service, id, reterr);
-	r = deregister(e, known->app, id, reterr);
+	r = known ? deregister(e, known->app, id, reterr)
+		  : remove_from_others(e, service, id, reterr);
 	if (r < 0)
 		return r;
-	*at = known->next;
+	taken_out_add(&e->taken_out, service->service, id);
+	if (known)
+		*at = known->next;
 	(void) registered_free(known);
 	return 0;
 }

@@ -4,6 +4,8 @@
 
 #include <usher/plugin.h>
 
+#include "taken-out.h"
+
 enum nacos_api {
 	NACOS_API_1, /* servers up to 3.1: says more, and pushes */
 	NACOS_API_3, /* servers from 3.0 */
@@ -48,6 +50,7 @@ struct nacos {
 	/* Of the registration's thread alone. */
 	struct access *access;
 	struct registered *registered;
+	struct taken_out taken_out;
 };
 
 int registration_add(void *instance, const struct usher_wanted *service,

@@ -26,6 +26,7 @@ struct registered {
 	struct answer_instance instance; /* as it was registered last */
 	bool ready;
 	enum usher_admin_state state;
+	bool is_adopted; /* nobody has told this run of usherd of a state */
 	struct registered *next;
 };
 
@@ -254,6 +255,19 @@ static int look_up(struct nacos *n, const char *name, const char *id, struct ans
 	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
 }
 
+/* Listed or not. ENOENT: the server has no such instance, as far as we may see it. */
+static int look_for(struct nacos *n, const char *name, const char *id, struct answer_instance *ret,
+		struct usher_error *reterr)
+{
+	cleanup(answer_instance_done) struct answer_instance key = { 0 };
+	struct usher_error why = { 0 };
+	int r = look_up(n, name, id, ret, &why);
+
+	if (r == -ENOENT && parse_id(n, id, &key) == 0)
+		r = look_at(n, name, &key, ret, &why);
+	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
+}
+
 /* ---- add ---- */
 
 /* What discovery has added is the registry's already. */
@@ -376,7 +390,7 @@ int registration_add(void *instance, const struct usher_wanted *service,
 		}
 	}
 	/* A drain outlives that its endpoint is described anew. */
-	if (*at && new->state == USHER_ADMIN_READY)
+	if (*at && !(*at)->is_adopted && new->state == USHER_ADMIN_READY)
 		new->state = (*at)->state;
 	r = put_registered(n, new, reterr);
 	if (r < 0) {
@@ -388,31 +402,92 @@ int registration_add(void *instance, const struct usher_wanted *service,
 		(void) registered_free(*at);
 	}
 	*at = new;
+	taken_out_remove(&n->taken_out, new->service, new->id);
 	return 0;
 }
 
 /* ---- renew ---- */
 
+/* Takes the instance. What is disabled may be drained, or not ready: the next add says which. */
+static int adopt(const struct usher_wanted *service, const char *id, struct answer_instance *there,
+		struct registered **ret, struct usher_error *reterr)
+{
+	struct registered *new = calloc(1, sizeof(*new));
+
+	if (!new)
+		return out_of_memory(reterr);
+	new->id = strdup(id);
+	new->service = strdup(service->service);
+	new->name = strdup(name_of(service));
+	new->instance = *there;
+	*there = (struct answer_instance){ 0 };
+	new->ready = new->is_adopted = true;
+	new->state = new->instance.enabled ? USHER_ADMIN_READY : USHER_ADMIN_DRAINING;
+	if (!new->id || !new->service || !new->name) {
+		(void) registered_free(new);
+		return out_of_memory(reterr);
+	}
+	*ret = new;
+	return 0;
+}
+
+/* Of what an earlier run of usherd has registered, the server knows all that there is to know. 1:
+ * somebody else's, who gives the signs of life. */
+static int find_to_adopt(struct nacos *n, const struct usher_wanted *service, const char *id,
+		struct registered **ret, struct usher_error *reterr)
+{
+	cleanup(answer_instance_done) struct answer_instance there = { 0 };
+	int r;
+
+	if (taken_out_has(&n->taken_out, service->service, id))
+		return usher_error_set(reterr, -ENOENT, "%s of %s has been taken out", id,
+				service->service);
+	r = look_for(n, name_of(service), id, &there, reterr);
+	if (r < 0)
+		return r;
+	return there.ours ? adopt(service, id, &there, ret, reterr) : 1;
+}
+
+static int give_sign_of_life(
+		struct nacos *n, const struct registered *known, struct usher_error *reterr)
+{
+	const struct call c = { "PUT", "instance/beat", "POST", "client/ns/instance", known->name,
+		false, false, write_beat, &known->instance };
+
+	return call_do(n, &c, reterr);
+}
+
+/* A persistent one needs no sign of life: that it is there is all. */
+static int renew_adopted(struct nacos *n, struct registered *adopted, struct usher_error *reterr)
+{
+	int r = adopted->instance.ephemeral ? give_sign_of_life(n, adopted, reterr) : 0;
+
+	if (r < 0) {
+		(void) registered_free(adopted);
+		return r;
+	}
+	adopted->next = n->registered;
+	n->registered = adopted;
+	return 0;
+}
+
 int registration_renew(void *instance, const struct usher_wanted *service, const char *id,
 		struct usher_error *reterr)
 {
 	struct nacos *n = instance;
-	struct registered *known = *find(n, service->service, id);
-	struct call c = { "PUT", "instance/beat", "POST", "client/ns/instance", NULL, false, false,
-		write_beat, NULL };
+	struct registered *known = *find(n, service->service, id), *adopted = NULL;
 	struct usher_error why = { 0 };
 	int r;
 
-	if (!known)
-		return usher_error_set(reterr, -ENOENT,
-				"%s of %s has not been registered since usherd started; register it "
-				"again",
-				id, service->service);
+	if (!known) {
+		r = find_to_adopt(n, service, id, &adopted, reterr);
+		if (r != 0)
+			return r < 0 ? r : 0;
+		return renew_adopted(n, adopted, reterr);
+	}
 	if (!known->instance.ephemeral)
 		return put_registered(n, known, reterr);
-	c.name = known->name;
-	c.what = &known->instance;
-	r = call_do(n, &c, &why);
+	r = give_sign_of_life(n, known, &why);
 	if (r == -ENOENT) {
 		usher_log(USHER_LOG_WARNING,
 				"The server does not know %s of %s any more; registering it again",
@@ -424,15 +499,13 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 
 /* ---- what others have registered, too ---- */
 
-/* Whoever has registered it. ENOENT: the server has no such instance. */
+/* Whoever has registered it. */
 static int set_enabled(struct nacos *n, const char *name, const char *id, bool enabled,
 		struct usher_error *reterr)
 {
-	cleanup(answer_instance_done) struct answer_instance i = { 0 }, key = { 0 };
-	int r = look_up(n, name, id, &i, reterr);
+	cleanup(answer_instance_done) struct answer_instance i = { 0 };
+	int r = look_for(n, name, id, &i, reterr);
 
-	if (r == -ENOENT && parse_id(n, id, &key) == 0)
-		r = look_at(n, name, &key, &i, reterr);
 	if (r < 0)
 		return r;
 	i.enabled = enabled;
@@ -448,6 +521,7 @@ int registration_set_state(void *instance, const struct usher_wanted *service, c
 	if (!known)
 		return set_enabled(n, name_of(service), id, state == USHER_ADMIN_READY, reterr);
 	known->state = state;
+	known->is_adopted = false;
 	return put_registered(n, known, reterr);
 }
 
@@ -457,12 +531,13 @@ static int remove_unknown(
 		struct nacos *n, const char *name, const char *id, struct usher_error *reterr)
 {
 	cleanup(answer_instance_done) struct answer_instance i = { 0 };
-	int r = look_up(n, name, id, &i, reterr);
+	struct usher_error why = { 0 };
+	int r = look_for(n, name, id, &i, &why);
 
 	if (r == -ENOENT)
 		return 0;
 	if (r < 0)
-		return r;
+		return usher_error_set(reterr, r, "%s", usher_error_text(&why, r));
 	if (i.ours)
 		return delete_instance(n, name, &i, reterr);
 	i.enabled = false;
@@ -476,12 +551,13 @@ int registration_remove(void *instance, const struct usher_wanted *service, cons
 	struct registered **at = find(n, service->service, id), *known = *at;
 	int r;
 
-	if (!known)
-		return remove_unknown(n, name_of(service), id, reterr);
-	r = delete_instance(n, known->name, &known->instance, reterr);
+	r = known ? delete_instance(n, known->name, &known->instance, reterr)
+		  : remove_unknown(n, name_of(service), id, reterr);
 	if (r < 0)
 		return r;
-	*at = known->next;
+	taken_out_add(&n->taken_out, service->service, id);
+	if (known)
+		*at = known->next;
 	(void) registered_free(known);
 	return 0;
 }
