@@ -584,17 +584,20 @@ def test_a_drain_waits_for_a_server_that_is_away(usherd, zookeeper, live_port):
 PATH = "/services/catalog/mine"
 
 
-def register(usherd, zookeeper, options=None, wait=True, **more):
+def with_registration(zookeeper, options=None, **more):
     item = {"service": "catalog", "id": "mine", "address": "127.0.0.1", "port": 8080, "health": "none",
             "metadata": {"tier": "gold"}, **more}
-    daemon = usherd({
+    return {
         "sources": [{"name": "zookeeper", "plugin": "zookeeper",
                      "options": {"servers": [zookeeper.address], "probe": "500ms", "ttl": "3s", **(options or {})}}],
         "defaults": {"sources": ["zookeeper"], "removal_guard": {"share": "100%", "hold": "1s"}},
         "services": {"catalog": {"drain": DRAIN}},
         "registrations": [item],
-    })
-    return daemon.start(wait=wait)
+    }
+
+
+def register(usherd, zookeeper, options=None, wait=True, **more):
+    return usherd(with_registration(zookeeper, options, **more)).start(wait=wait)
 
 
 def wait_node(zookeeper, path=PATH):
@@ -617,7 +620,8 @@ def test_an_instance_is_registered_as_spring_cloud_does_it(usherd, zookeeper):
     value = zookeeper.value(PATH)
     assert (value["name"], value["id"], value["address"], value["port"]) == ("catalog", "mine", "127.0.0.1", 8080)
     assert value["sslPort"] is None and value["serviceType"] == "DYNAMIC"
-    assert value["payload"]["metadata"] == {"instance_status": "UP", "tier": "gold", "weight": "3"} | {
+    assert value["payload"]["metadata"] == {
+        "instance_status": "UP", "tier": "gold", "weight": "3", "registered-by": "usher"} | {
         k: v for k, v in value["payload"]["metadata"].items() if k == "zone"}
     assert zookeeper.nodes["/services/catalog"].container
     daemon.wait_listed(["mine"])
@@ -679,6 +683,45 @@ def test_a_restart_of_usherd_leaves_no_gap(usherd, zookeeper, how):
     wait_until("it is in the new session", lambda: zookeeper.nodes[PATH].owner != before.owner)
     assert zookeeper.asked(jute.MULTI)
     assert not zookeeper.asked(jute.DELETE)
+
+
+def kept_alive(usherd, zookeeper, port, **options):
+    """A registration of usherd's whose instance will not be well when usherd comes back."""
+    return register(usherd, zookeeper, options, port=port, health={"tcp": {}, "interval": "100ms"})
+
+
+@pytest.mark.parametrize("form", ["curator", "nerve"])
+def test_what_is_ill_when_usherd_comes_back_is_in_its_new_session(usherd, zookeeper, form):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        daemon = kept_alive(usherd, zookeeper, listener.getsockname()[1], format=form)
+        before = wait_node(zookeeper)
+        daemon.kill()
+    daemon.start()
+    wait_until("it is in the new session", lambda: zookeeper.nodes[PATH].owner != before.owner)
+    zookeeper.expire(before.owner)
+    assert zookeeper.value(PATH) and registration(daemon)["state"] == "waiting_for_health"
+
+
+def test_who_has_taken_the_id_meanwhile_is_left_alone(usherd, zookeeper):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        daemon = kept_alive(usherd, zookeeper, listener.getsockname()[1])
+        wait_node(zookeeper)
+        daemon.kill()
+    zookeeper.delete(PATH)
+    zookeeper.put(PATH, curator("catalog", "mine", 9999), owner=77)
+    looks = len(looks_after(zookeeper))
+    daemon.start()
+    wait_until("it is looked at", lambda: len(looks_after(zookeeper)) >= looks + 2)
+    assert zookeeper.nodes[PATH].owner == 77 and not zookeeper.asked(jute.MULTI)
+
+
+def test_what_an_earlier_run_has_registered_is_deleted_when_nobody_wants_it(usherd, zookeeper):
+    daemon = register(usherd, zookeeper, {"ttl": "60s"})
+    wait_node(zookeeper)
+    daemon.kill()
+    daemon.configure({**with_registration(zookeeper, {"ttl": "60s"}), "registrations": []})
+    daemon.start()
+    wait_until("it is gone", lambda: PATH not in zookeeper.nodes)
 
 
 def test_what_is_deregistered_on_stop_is_gone(usherd, zookeeper):

@@ -27,6 +27,7 @@ static void read_value(const char *text, size_t size)
 		if (set)
 			(void) usher_endpoints_add(set, &v.endpoint, NULL);
 		(void) usher_endpoints_unref(set);
+		(void) zk_value_is_ours(&v);
 		zk_value_done(&v);
 	}
 	if (zk_value_set_state(text, size, USHER_ADMIN_DRAINING, &other, NULL) == 0)

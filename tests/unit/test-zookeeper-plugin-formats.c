@@ -406,9 +406,31 @@ static void test_what_is_written_is_read_as_it_was(void **state)
 		if (format != ZK_FORMAT_NERVE)
 			assert_string_equal(v.endpoint.uid, "1234");
 		assert_int_equal(v.endpoint.admin_state, USHER_ADMIN_READY);
+		assert_true(zk_value_is_ours(&v));
 		zk_value_done(&v);
 		free(text);
 	}
+}
+
+static void test_what_others_have_written_is_not_taken_for_ours(void **state)
+{
+	static const char *const texts[] = {
+		"{\"address\":\"a\",\"port\":80,\"payload\":null,\"uriSpec\":null}",
+		"{\"address\":\"a\",\"port\":80,\"payload\":{\"registered-by\":\"me\"}}",
+		"{\"host\":\"a\",\"port\":80,\"labels\":{\"tier\":\"gold\"}}",
+		"{\"serviceEndpoint\":{\"host\":\"a\",\"port\":80},\"shard\":1}",
+	};
+	struct zk_value v;
+
+	(void) state;
+	for (size_t i = 0; i < ELEMENTS(texts); i++) {
+		assert_ok(read_value(texts[i], NULL, &v));
+		assert_false(zk_value_is_ours(&v));
+		zk_value_done(&v);
+	}
+	assert_ok(read_value(spring("UP"), NULL, &v));
+	assert_false(zk_value_is_ours(&v));
+	zk_value_done(&v);
 }
 
 static void test_a_state_is_set_and_taken_back_without_touching_the_rest(void **state)
@@ -730,6 +752,7 @@ int main(void)
 		cmocka_unit_test(test_nerve_and_serversets_are_read),
 		cmocka_unit_test(test_what_is_no_instance_is_refused),
 		cmocka_unit_test(test_what_is_written_is_read_as_it_was),
+		cmocka_unit_test(test_what_others_have_written_is_not_taken_for_ours),
 		cmocka_unit_test(test_a_state_is_set_and_taken_back_without_touching_the_rest),
 		cmocka_unit_test(test_where_a_state_has_no_place_that_is_said),
 		cmocka_unit_test(test_values_survive_a_lack_of_memory),

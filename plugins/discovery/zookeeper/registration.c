@@ -128,6 +128,7 @@ struct seen {
 	char address[USHER_TEXT_MAX];
 	uint16_t port;
 	enum usher_admin_state state;
+	bool is_ours; /* of this run of usherd, or of an earlier one */
 };
 
 static bool see(const char *value, size_t size, struct seen *ret)
@@ -139,6 +140,7 @@ static bool see(const char *value, size_t size, struct seen *ret)
 	(void) snprintf(ret->address, sizeof(ret->address), "%s", v.endpoint.address);
 	ret->port = v.endpoint.port;
 	ret->state = v.endpoint.admin_state;
+	ret->is_ours = zk_value_is_ours(&v);
 	zk_value_done(&v);
 	return true;
 }
@@ -197,7 +199,8 @@ static int put_over(struct zk_keeper *k, const char *path, const char *value,
 		return r;
 	/* What is somebody else's and out of service was put there by a drain: its own session is
 	 * what it has to live and die with. */
-	if (there.stat.owner != zk_keeper_session(k) && seen.state != USHER_ADMIN_READY)
+	if (there.stat.owner != zk_keeper_session(k) && !seen.is_ours &&
+			seen.state != USHER_ADMIN_READY)
 		return put_back(k, path, &there, value, reterr);
 	if (there.stat.owner == 0 || there.stat.owner == zk_keeper_session(k))
 		r = set_data(k, path, value, there.stat.version, &code, reterr);
@@ -284,21 +287,38 @@ static int add_job(struct zk_keeper *k, void *userdata, struct usher_error *rete
 	return value ? zk_keeper_remember(k, act->path, value, reterr) : out_of_memory(reterr);
 }
 
+/* What an earlier run of usherd has registered is in that one's session, and would go with it.
+ * Somebody else's has its own. */
+static int adopt(struct zk_keeper *k, const char *path, struct zk_answer *there,
+		struct usher_error *reterr)
+{
+	struct seen seen = { .port = 0 };
+	int code = ZK_OK, r = 0;
+
+	if (!see(there->data, there->size, &seen) || !seen.is_ours)
+		return 0;
+	if (there->stat.owner != zk_keeper_session(k))
+		r = replace(k, path, there->stat.version, there->data, &code, reterr);
+	if (r < 0)
+		return r;
+	if (code != ZK_OK)
+		return zk_code_error(code == ZK_NO_NODE ? ZK_BAD_VERSION : code, path, reterr);
+	return zk_keeper_remember(k, path, take(there->data), reterr);
+}
+
 /* It is there, and in our session; then what it says is the newest there is. */
 static int renew_once(struct zk_keeper *k, const struct act *act, struct usher_error *reterr)
 {
 	cleanup(zk_answer_done) struct zk_answer there = { 0 };
 	const struct zk_registration *known = zk_keeper_find(k, act->path);
-	int r;
+	int r = get(k, act->path, &there, reterr);
 
-	if (!known)
-		return usher_error_set(reterr, -ENOENT, "%.200s: is not registered by this usherd",
-				act->path);
-	r = get(k, act->path, &there, reterr);
 	if (r < 0)
 		return r;
-	if (there.code != ZK_OK && there.code != ZK_NO_NODE)
+	if (there.code != ZK_OK && (there.code != ZK_NO_NODE || !known))
 		return zk_code_error(there.code, act->path, reterr);
+	if (!known)
+		return adopt(k, act->path, &there, reterr);
 	if (there.code == ZK_NO_NODE ||
 			(there.stat.owner != 0 && there.stat.owner != zk_keeper_session(k)))
 		return put_once(k, act->path, known->value, reterr);
@@ -361,6 +381,15 @@ static int set_state_job(struct zk_keeper *k, void *userdata, struct usher_error
 	return until_done(k, set_state_once, userdata, reterr);
 }
 
+/* Ours are also those of an earlier run. */
+static bool is_to_delete(const struct zk_keeper *k, const char *path, const struct zk_answer *there)
+{
+	struct seen seen = { .port = 0 };
+
+	return zk_keeper_find(k, path) || there->stat.owner == zk_keeper_session(k) ||
+			(see(there->data, there->size, &seen) && seen.is_ours);
+}
+
 /* A node that is not ours could not be put back as it was, in its own session, so it is marked as
  * out of service in place of being deleted. */
 static int remove_once(struct zk_keeper *k, const struct act *act, struct usher_error *reterr)
@@ -372,7 +401,7 @@ static int remove_once(struct zk_keeper *k, const struct act *act, struct usher_
 		return r;
 	if (there.code != ZK_OK)
 		return zk_code_error(there.code, act->path, reterr);
-	if (!zk_keeper_find(k, act->path) && there.stat.owner != zk_keeper_session(k))
+	if (!is_to_delete(k, act->path, &there))
 		return set_state_once(k, act, reterr);
 	r = delete_node(k, act->path, there.stat.version, &code, reterr);
 	if (r < 0 || code == ZK_OK || code == ZK_NO_NODE)

@@ -14,6 +14,10 @@
 #define OUT_OF_SERVICE "OUT_OF_SERVICE"
 #define SPRING_CLASS   "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance"
 
+/* In the metadata, or labels, of what usher has registered. */
+#define OWNER_LABEL "registered-by"
+#define OWNER       "usher"
+
 const char *const zk_format_choices[] = { "spring", "curator", "nerve", NULL };
 
 /* ---- reading ---- */
@@ -288,7 +292,7 @@ static int set_labels(json_t *object, const struct usher_endpoint *e)
 
 	if (e->zone && e->zone[0])
 		r |= set(object, USHER_ZONE_LABEL, json_string(e->zone));
-	return r;
+	return r | set(object, OWNER_LABEL, json_string(OWNER));
 }
 
 static int set_status(json_t *metadata, enum usher_admin_state state)
@@ -338,6 +342,23 @@ static json_t *uri_spec(void)
 						parts[i].is_variable));
 	r |= set(spec, "parts", list);
 	return r == 0 ? take(spec) : NULL;
+}
+
+/* Curator's own have no room for more, and nobody else's that say nothing of themselves say where
+ * they are in that way. */
+static bool is_bare_of_ours(const json_t *root)
+{
+	autojson json_t *spec = uri_spec();
+
+	return !member(root, "payload") && spec && json_equal(member(root, "uriSpec"), spec);
+}
+
+bool zk_value_is_ours(const struct zk_value *v)
+{
+	for (size_t i = 0; i < v->label_count; i++)
+		if (strcmp(v->labels[i].name, OWNER_LABEL) == 0)
+			return strcmp(v->labels[i].value, OWNER) == 0;
+	return is_bare_of_ours(v->root);
 }
 
 static int write_curator(json_t *object, const char *service, const char *id,

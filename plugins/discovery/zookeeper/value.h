@@ -40,6 +40,9 @@ int zk_value_read(const char *text, size_t size, const char *port, struct zk_val
 		struct usher_error *reterr);
 void zk_value_done(struct zk_value *v);
 
+/* Whether usher has written it: any usherd, for there is no more in it than that. */
+bool zk_value_is_ours(const struct zk_value *v);
+
 /* The value of an endpoint with this id, to be freed; NULL: out of memory. now_ms: the time of day.
  */
 char *zk_value_write(enum zk_format format, const char *service, const char *id,
