@@ -62,7 +62,27 @@ static void add_contexts(struct text *text, const struct server *s, uint64_t now
 	add_states(text, "usher_contexts", counts);
 }
 
-static void add_sources(struct text *text, const struct server *s)
+/* One series a source that has ever said something. */
+static void add_source_ages(struct text *text, const struct server *s, const char *name,
+		const char *help, bool of_changes, uint64_t now_usec)
+{
+	metric_head(text, name, "gauge", help);
+	for (size_t i = 0; i < directory_source_count(s->directory); i++) {
+		const struct source *source = directory_source_at(s->directory, i);
+		struct source_status status;
+		uint64_t then;
+
+		source_get_status(source, &status);
+		then = of_changes ? status.last_change_usec : status.last_contact_usec;
+		if (then == 0)
+			continue;
+		metric_labelled(text, name, "source", source_name(source));
+		text_add_format(text, "%.15g\n",
+				(double) (now_usec - then) / (double) USEC_PER_SEC);
+	}
+}
+
+static void add_sources(struct text *text, const struct server *s, uint64_t now_usec)
 {
 	uint64_t counts[SOURCE_STATES] = {};
 
@@ -74,6 +94,10 @@ static void add_sources(struct text *text, const struct server *s)
 	}
 	metric_head(text, "usher_sources", "gauge", "Sources, by state.");
 	add_states(text, "usher_sources", counts);
+	add_source_ages(text, s, "usher_source_contact_age_seconds",
+			"Since a source has said or proven anything.", false, now_usec);
+	add_source_ages(text, s, "usher_source_change_age_seconds",
+			"Since a source has said anything else than before.", true, now_usec);
 }
 
 /* One series a service, of whatever a function says of it. */
@@ -121,6 +145,18 @@ static bool say_total(const struct context *context, uint64_t now_usec, double *
 	(void) now_usec;
 	*ret = snapshot ? (double) snapshot->count : 0;
 	return snapshot;
+}
+
+static bool say_held(const struct context *context, uint64_t now_usec, double *ret)
+{
+	(void) now_usec;
+	*ret = 0;
+	for (size_t i = 0; i < context_feed_count(context); i++) {
+		const struct feed *feed = context_feed(context, i);
+
+		*ret += feed->held ? (double) feed->held_removed : 0;
+	}
+	return true;
 }
 
 static void add_picks(struct text *text, const struct server *s)
@@ -250,13 +286,16 @@ int api_metrics(struct request *q)
 	add_gauge(&text, "usher_revision", "The highest revision published.",
 			directory_revision(s->directory));
 	add_contexts(&text, s, q->now_usec);
-	add_sources(&text, s);
+	add_sources(&text, s, q->now_usec);
 	add_per_service(&text, s, "usher_service_age_seconds",
 			"Upper bound of the age of what is known.", say_age, q->now_usec);
 	add_per_service(&text, s, "usher_service_endpoints", "Endpoints that the sources know.",
 			say_total, q->now_usec);
 	add_per_service(&text, s, "usher_service_chosen", "Endpoints that a pick may return.",
 			say_chosen, q->now_usec);
+	add_per_service(&text, s, "usher_service_held",
+			"Endpoints that their source lacks and the removal guard keeps.", say_held,
+			q->now_usec);
 	metrics_health(&text, s);
 	metrics_prober(&text, s);
 	metrics_stages(&text, s);

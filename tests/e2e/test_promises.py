@@ -131,6 +131,18 @@ def test_p2_a_sudden_mass_removal_is_held_back_and_then_delivered(usherd):
     assert (answer.status, answer.json["code"]) == (503, "empty")
 
 
+def test_p2_what_is_held_back_is_a_metric(usherd):
+    daemon = usherd(service(removal_guard={"share": "50%", "hold": "10m"}))
+    daemon.write_endpoints({"catalog": THREE})
+    daemon.start()
+    daemon.write_endpoints({"catalog": []})
+    wait_until("it is held back", lambda: feed(daemon)["held"])
+    assert 'usher_service_held{service="catalog"} 3\n' in daemon.call("GET", "/metrics").body.decode()
+    daemon.write_endpoints({"catalog": THREE})
+    wait_until("nothing is held", lambda: not feed(daemon)["held"])
+    assert 'usher_service_held{service="catalog"} 0\n' in daemon.call("GET", "/metrics").body.decode()
+
+
 def test_p2_each_reason_for_an_empty_answer_has_its_own_word(usherd):
     daemon = usherd({"services": {
         "truly-empty": {},

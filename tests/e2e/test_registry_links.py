@@ -1,6 +1,7 @@
 """What holds between usherd and every registry, whatever its protocol: ages, failures, reloads, TLS, descriptors. Each is played."""
 
 import os
+import re
 import resource
 import time
 
@@ -75,11 +76,15 @@ def test_a_quiet_registry_is_told_from_one_that_is_gone(usherd, registry):
     daemon.wait_listed(registry.ids_of("a"))
 
     def since(what):
-        return daemon.get("/v1/sources")["sources"][0][f"last_{what}_ms"]
+        """As the API says and the metrics confirm, in seconds."""
+        age = daemon.get("/v1/sources")["sources"][0][f"last_{what}_ms"] / 1000
+        metrics = daemon.call("GET", "/metrics").body.decode()
+        assert re.search(f'usher_source_{what}_age_seconds{{source="it"}} [0-9.]+', metrics)
+        return age
 
-    wait_until("nothing has changed for a while, and it is in touch", lambda: since("change") > 3000 and since("contact") < 2500)
+    wait_until("nothing has changed for a while, and it is in touch", lambda: since("change") > 3 and since("contact") < 2.5)
     registry.stop()
-    wait_until("it is out of touch", lambda: since("contact") > 3000)
+    wait_until("it is out of touch", lambda: since("contact") > 3)
 
 
 # kubernetes/client-go#1381, k3s-io/k3s#5482
