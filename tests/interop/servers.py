@@ -102,7 +102,7 @@ def apt_of(suite):
         (pathlib.Path(apt) / name).mkdir(parents=True)
     options = [f"-oDir::State::Lists={apt}/lists", f"-oDir::Etc::SourceList={apt}/sources.list",
                f"-oDir::Etc::SourceParts={apt}/parts", f"-oDir::Cache={apt}/cache", "-oAPT::Sandbox::User=root",
-               "-oAcquire::Languages=none", "-oAPT::Update::Error-Mode=any"]
+               "-oAcquire::Languages=none", "-oAcquire::Retries=3", "-oAPT::Update::Error-Mode=any"]
     for mirror, more in MIRRORS.items():
         (pathlib.Path(apt) / "sources.list").write_text(f"deb [signed-by={KEYRING}] {mirror} {suite} main\n")
         try:

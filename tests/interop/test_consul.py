@@ -7,7 +7,7 @@ import time
 
 import pytest
 from consul_agents import ConsulCluster, ConsulServer
-from usher import wait_until
+from usher import DEADLINE, wait_until
 
 SERVER = "Consul 1.8.7 of Debian 11, one server, and three with an agent"
 
@@ -224,7 +224,7 @@ def test_another_leader_is_found_and_nothing_is_lost(usherd, cluster, report, fa
         leader = cluster.leader()
         leader.kill() if fault.endswith("killed") else leader.freeze()
         wait_until("another leads", lambda: is_led_by_another(cluster, leader))
-        cluster.agent.put("catalog", "d", 8004)
+        wait_until("it is written", lambda: is_written(cluster.agent, "d", 8004), 3 * DEADLINE)
         daemon.wait_listed(["a", "b", "c", "d"])
         wait_until("it is live", lambda: feed(daemon)["state"] == "live" and not feed(daemon)["error"])
         leader.start(wait=False) if fault.endswith("killed") else leader.thaw()
@@ -235,6 +235,15 @@ def is_led_by_another(cluster, leader):
     try:
         return cluster.leader() is not leader
     except (OSError, StopIteration):
+        return False
+
+
+def is_written(agent, name, port):
+    """The agent goes on asking the frozen server for as long as it believes that it lives."""
+    try:
+        agent.put("catalog", name, port)
+        return True
+    except OSError:
         return False
 
 
