@@ -158,15 +158,41 @@ void registration_end_proposal(struct registration *g, int r, const char *reason
 	(void) proposal_free(proposal);
 }
 
+/* That a change was refused is told once; that what was before is to be written again is not. */
 static void write_failed(struct registration *g, const char *reason)
 {
-	if (g->write_failures++ == 0)
+	if (!g->is_unwritten && g->writing != g->undoing) {
+		g->is_unwritten = true;
 		log_warning(FIELDS(.value[LOG_SERVICE] = g->service, .value[LOG_ENDPOINT] = g->id,
 					    .value[LOG_MESSAGE_ID] = MESSAGE_UNWRITTEN),
 				"The disk does not take the record of %s of %s: %s; registering it all the same, and trying again",
 				g->id, g->service, reason);
+	}
+	g->write_failures++;
 	g->write_again_usec = clock_boot_usec() +
 			placement_backoff(g->write_failures, random_next(&g->office->random));
+}
+
+/* Nobody knows what of it has come to the disk: what was before is written again. */
+static void refuse_proposal(struct registration *g, int r, const char *reason)
+{
+	log_warning(FIELDS(.value[LOG_SERVICE] = g->service, .value[LOG_ENDPOINT] = g->id,
+				    .value[LOG_MESSAGE_ID] = MESSAGE_UNWRITTEN),
+			"The disk does not take the change of %s of %s: %s; refused, and nothing has changed",
+			g->id, g->service, reason);
+	if (g->version == g->writing)
+		g->undoing = g->version;
+	registration_end_proposal(g, r, reason);
+}
+
+static void note_unwritten(struct registration *g, const char *reason)
+{
+	bool is_undoing = g->writing == g->undoing && g->version == g->writing;
+
+	write_failed(g, reason);
+	g->version++;
+	if (is_undoing)
+		g->undoing = g->version;
 }
 
 static void registration_on_written(void *userdata, int r, const char *reason)
@@ -177,17 +203,20 @@ static void registration_on_written(void *userdata, int r, const char *reason)
 	g->is_writing = false;
 	if (g->writing_proposal) {
 		g->writing_proposal = false;
-		if (r >= 0)
+		if (r >= 0) {
 			g->written = g->writing;
-		registration_end_proposal(g, r, why);
+			registration_end_proposal(g, 0, NULL);
+		} else {
+			refuse_proposal(g, r, why);
+		}
 	} else {
 		/* What could not be written is written later; the registry is not kept waiting. */
 		g->written = g->writing;
 		if (r < 0) {
-			g->version++;
-			write_failed(g, why);
+			note_unwritten(g, why);
 		} else {
 			g->write_failures = 0;
+			g->is_unwritten = false;
 		}
 	}
 	registration_wake(g);
@@ -230,8 +259,9 @@ uint64_t registration_record_commit(struct registration *g, uint64_t now_usec)
 		return USEC_FOREVER;
 	}
 	if (r < 0) {
+		if (g->writing_proposal)
+			refuse_proposal(g, r, strerrordesc_np(-r));
 		g->writing_proposal = false;
-		registration_end_proposal(g, r, strerrordesc_np(-r));
 		write_failed(g, strerrordesc_np(-r));
 		return g->write_again_usec;
 	}

@@ -473,6 +473,12 @@ static void give_up_places(struct registration *g)
 	}
 }
 
+bool registration_is_nothing(const struct registration *g)
+{
+	return !g->spec && !g->json && !g->trouble && !g->proposal && !g->is_configured &&
+			!g->is_leaving && g->place_count == 0;
+}
+
 bool registration_is_over(const struct registration *g)
 {
 	return !g->spec && !g->trouble && !g->proposal && g->place_count == 0 && !g->is_writing;

@@ -89,6 +89,7 @@ struct registration {
 	unsigned version; /* of the record; one more for every change of it */
 	unsigned written; /* the disk has it, or could not take it */
 	unsigned writing; /* on its way, while is_writing */
+	unsigned undoing; /* says what was before a change that the disk did not take */
 
 	enum registration_state state;
 	uint64_t since_usec;
@@ -99,6 +100,7 @@ struct registration {
 	bool is_declared; /* while the configuration is gone through: it is there */
 	bool has_passed, is_well, is_down, is_held;
 	bool is_on_disk;       /* there is a row, or may be */
+	bool is_unwritten;     /* that was told */
 	bool is_writing;       /* the store has not answered yet */
 	bool writing_proposal; /* with the proposal in it */
 };
@@ -143,6 +145,8 @@ enum registration_state registration_judge(const struct registration *g, const c
 /* One look: the queue's. */
 enum work_result registration_reconcile(struct registration *g, uint64_t *ret_again_usec);
 struct placement *registration_find_place(const struct registration *g, const char *source);
+/* Nobody has ever registered it: it was only asked for, in vain. */
+bool registration_is_nothing(const struct registration *g);
 /* Whether nobody needs it any more, on disk and in registries. */
 bool registration_is_over(const struct registration *g);
 void registration_set_text(char **field, const char *text);

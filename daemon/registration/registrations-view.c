@@ -20,6 +20,7 @@ void registrations_get(const struct registrations *r, size_t i, struct registrat
 	*ret = (struct registration_view){
 		.service = g->service,
 		.id = g->id,
+		.is_nothing = registration_is_nothing(g),
 		.is_configured = g->is_configured,
 		.requested_by = g->requested_by,
 		.state = state,

@@ -112,7 +112,8 @@ ssize_t registrations_find(const struct registrations *r, const char *service, c
 {
 	size_t i;
 
-	return search(r, service, id, &i) ? (ssize_t) i : -ENOENT;
+	return search(r, service, id, &i) && !registration_is_nothing(r->all[i]) ? (ssize_t) i
+										 : -ENOENT;
 }
 
 struct usher_endpoints *registrations_endpoint(
@@ -608,7 +609,8 @@ int registrations_put(struct registrations *r, const char *service, const char *
 {
 	cleanup(registration_spec_unrefp) struct registration_spec *spec = NULL;
 	struct registration *g = find(r, service, id);
-	struct registrations_change change = { .is_new = !g || g->is_leaving };
+	struct registrations_change change = { .is_new = !g || g->is_leaving ||
+				registration_is_nothing(g) };
 	int code = g ? check_change(g, reterr) : 0;
 
 	if (code >= 0)

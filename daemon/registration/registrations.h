@@ -71,6 +71,7 @@ int registrations_remove(struct registrations *r, const char *service, const cha
 
 struct registration_view {
 	const char *service, *id;
+	bool is_nothing; /* it was asked for in vain: not to be shown */
 	bool is_configured;
 	const char *requested_by; /* NULL: the configuration */
 	enum registration_state state;

@@ -178,6 +178,8 @@ int api_registrations(struct request *q)
 		struct registration_view v = {};
 
 		registrations_get(r, i, &v);
+		if (v.is_nothing)
+			continue;
 		if (query.service && strcmp(query.service, v.service) != 0)
 			continue;
 		render_comma(&text, &comma);

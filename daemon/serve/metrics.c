@@ -219,7 +219,7 @@ static void add_registrations(struct text *text, const struct server *s)
 		struct registration_view v = {};
 
 		registrations_get(r, i, &v);
-		counts[v.state]++;
+		counts[v.state] += !v.is_nothing;
 	}
 	metric_head(text, "usher_registrations", "gauge",
 			"Instances of this node that registries are told about, by state.");

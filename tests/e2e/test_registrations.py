@@ -1,6 +1,7 @@
 """Registrations: instances of this node that registries are told about, in a registry that does what the test says and in
 files."""
 
+import contextlib
 import http.server
 import os
 import shutil
@@ -526,6 +527,37 @@ def test_what_is_asked_again_while_it_leaves_stays(start, registry):
     registry.behave_well()
     registry.wait_entry(f"{HERE} 81 ready 1")
     wait_state(daemon, "registered")
+
+
+def test_what_a_full_disk_does_not_take_is_refused_and_nothing_else_is_said(start, registry, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("making a full disk needs root")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
+    try:
+        daemon = start(state_dir=str(disk / "state"))
+        put(daemon, {"address": HERE, "port": 80})
+        wait_state(daemon, "registered")
+        with open(disk / "filler", "wb", buffering=0) as filler, contextlib.suppress(OSError):
+            while filler.write(b"x" * 4096):
+                pass
+        long = {name: "x" * 1000 for name in "abcdefgh"}
+        put(daemon, {"address": HERE, "port": 81, "metadata": long}, "catalog/b", status=503)
+        assert shown(daemon, "catalog/b") is None
+        assert [r["id"] for r in daemon.get("/v1/registrations")["registrations"]] == ["a"]
+        put(daemon, {"address": HERE, "port": 82, "metadata": long}, status=503)
+        assert shown(daemon)["state"] == "registered" and shown(daemon)["endpoint"]["port"] == 80
+        text = daemon.log_text()
+        assert "does not take the change of b of catalog" in text and "does not take the change of a of catalog" in text
+        assert "registering it all the same" not in text
+        (disk / "filler").unlink()
+        wait_until("the disk takes it", lambda: daemon.call("PUT", "/v1/registrations/catalog/b", {"address": HERE, "port": 81},
+                                                            admin=True).status == 201)
+        registry.wait_entry(f"{HERE} 81 ready 1", "catalog/b")
+        daemon.stop()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
 
 
 REFUSED = [
