@@ -216,6 +216,20 @@ def test_nothing_is_left_behind_when_usherd_stops(usherd, program):
     wait_until("its group is gone", lambda: not alive(pid))
 
 
+def test_a_verb_that_runs_is_ended_when_usherd_stops(usherd, program):
+    """Even one that does not care about SIGTERM."""
+    program.offer("b")
+    program.set("program", "#!/bin/sh\ncd \"$FOLDER\" || exit 1\n[ \"$1\" = add ] || exec cat directory.json\n"
+                "trap '' TERM\necho $$ >pid\nwhile :; do sleep 1; done\n")
+    program.path.chmod(0o755)
+    daemon = start(usherd, program, {"registers": True, "timeout": "50s"})
+    assert daemon.call("PUT", "/v1/registrations/catalog/a", {"address": "127.0.0.1", "port": 80}, admin=True).status == 201
+    pid = int(wait_until("it runs", lambda: (program.folder / "pid").exists() and (program.folder / "pid").read_text().strip()))
+    daemon.stop()
+    wait_until("its group is gone", lambda: not alive(pid))
+    assert "leaving its thread behind" not in daemon.log_text()
+
+
 # hashicorp/consul#3018
 def test_reloads_leave_no_program_behind(usherd, tmp_path):
     program = Program(tmp_path, STREAM.replace("last=\n", 'last=\necho $$ >>"$FOLDER/pids"\n'))

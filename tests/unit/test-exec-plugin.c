@@ -2,6 +2,7 @@
  * of what they print, and of how they end. */
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ struct scene {
 	bool (*is_over)(struct scene *s);
 	unsigned wanted_offers, wanted_fails, wanted_confirms;
 	uint64_t until_usec;
+	int removed; /* what that came to */
 };
 
 static struct fake_answer *answer(struct scene *s)
@@ -447,6 +449,49 @@ static void how_a_verb_ends_is_judged(void **state)
 	assert_ok(r->remove(&s->plugin, &catalog, "a", NULL));
 }
 
+static bool is_there(const char *path)
+{
+	return access(path, F_OK) == 0;
+}
+
+static void *call_remove(void *userdata)
+{
+	struct scene *s = userdata;
+	struct usher_error why = { 0 };
+
+	s->removed = usher_plugin.registration->remove(&s->plugin, &catalog, "a", &why);
+	return NULL;
+}
+
+static void a_verb_that_runs_ends_when_its_source_stops(void **state)
+{
+	struct scene *s = *state;
+	char path[128], number[16] = "";
+	pthread_t thread;
+	FILE *f;
+
+	s->plugin.timeout_usec = 50000000;
+	s->command[0] = "if [ \"$1\" = remove ]; then trap '' TERM; echo $$ > new; mv new said;"
+			" while :; do sleep 1; done; fi; echo '{\"services\": {\"catalog\": []}}'";
+	s->plugin.folder = s->folder;
+	assert_ok(usher_plugin.init(&s->plugin, NULL));
+	assert_int_equal(pthread_create(&thread, NULL, call_remove, s), 0);
+	(void) snprintf(path, sizeof(path), "%s/said", s->folder);
+	for (uint64_t until = clock_boot_usec() + PATIENCE_USEC; !is_there(path);) {
+		assert_true(clock_boot_usec() < until);
+		(void) poll(NULL, 0, 10);
+	}
+	run(s, s->command[0], 1, 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_errno(s->removed, ECANCELED);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_non_null(fgets(number, sizeof(number), f));
+	(void) fclose(f);
+	assert_int_equal(kill((pid_t) strtol(number, NULL, 10), 0), -1);
+	usher_plugin.done(&s->plugin);
+}
+
 static void who_does_not_register_says_so_and_runs_nothing(void **state)
 {
 	const struct usher_registration *r = usher_plugin.registration;
@@ -500,6 +545,7 @@ static void options_are_judged_together(void **state)
 		   *relative[] = { "echo", NULL };
 	const char *bad[] = { "NAME", NULL };
 
+	e.registers = false; /* which would have a descriptor */
 	s->command[0] = "echo x";
 	assert_ok(usher_plugin.init(&e, NULL));
 	e.command = two;
@@ -516,7 +562,7 @@ static void options_are_judged_together(void **state)
 	e.environment = NULL;
 	e.interval_usec = 1;
 	assert_errno(usher_plugin.init(&e, NULL), ERANGE);
-	e = s->plugin;
+	e.interval_usec = s->plugin.interval_usec;
 	e.output_max = 1;
 	assert_errno(usher_plugin.init(&e, NULL), ERANGE);
 }
@@ -546,6 +592,7 @@ int main(void)
 		RUN(the_verbs_come_with_words_and_json),
 		RUN(what_is_registered_is_described_as_it_is_read),
 		RUN(how_a_verb_ends_is_judged),
+		RUN(a_verb_that_runs_ends_when_its_source_stops),
 		RUN(who_does_not_register_says_so_and_runs_nothing),
 		cmocka_unit_test(reading_survives_the_lack_of_memory),
 		cmocka_unit_test(services_are_found_by_name),

@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "directory.h"
 #include "own.h"
@@ -288,6 +290,9 @@ static int exec_run(void *instance, struct usher_source *source)
 	struct running r = { .exec = instance, .source = source, .random = retry_seed() };
 	int result = run_on(&r);
 
+	/* Only here is the order to stop heard: a verb that runs in the other thread ends, too. */
+	if (result == 0 && r.exec->stop_fd > 0)
+		(void) eventfd_write(r.exec->stop_fd, 1);
 	(void) program_free(r.program);
 	(void) directory_free(r.directory);
 	(void) directory_free(r.trusted);
@@ -330,7 +335,7 @@ static int check_command(const struct exec *e, struct usher_error *reterr)
 
 static int exec_init(void *instance, struct usher_error *reterr)
 {
-	const struct exec *e = instance;
+	struct exec *e = instance;
 	int r = check_command(e, reterr);
 
 	if (r == 0)
@@ -343,7 +348,21 @@ static int exec_init(void *instance, struct usher_error *reterr)
 		r = check_range("renew", e->renew_usec, 100, 86400, reterr);
 	if (r == 0 && (e->output_max < 1024 || e->output_max > USHER_DOCUMENT_SIZE_MAX))
 		r = usher_error_set(reterr, -ERANGE, "output_max: is not in 1k..64M");
+	if (r == 0 && e->registers)
+		e->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (e->stop_fd < 0) {
+		e->stop_fd = 0;
+		return usher_error_set(reterr, -errno, "no descriptor is left");
+	}
 	return r;
+}
+
+static void exec_done(void *instance)
+{
+	const struct exec *e = instance;
+
+	if (e->stop_fd > 0)
+		(void) close(e->stop_fd);
 }
 
 static const char *const modes[] = {
@@ -404,4 +423,5 @@ static const struct usher_registration exec_registration = {
 
 USHER_PLUGIN(.name = "exec", .summary = "Endpoints from a program, and registration by it",
 		.instance_size = sizeof(struct exec), .options = exec_options, .init = exec_init,
-		.discovery = &exec_discovery, .registration = &exec_registration);
+		.done = exec_done, .discovery = &exec_discovery,
+		.registration = &exec_registration);

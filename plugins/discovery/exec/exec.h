@@ -1,7 +1,7 @@
 #pragma once
 
-/* The instance of the plug-in: its options, which never change. So the thread of `run` and that of
- * the registrations share nothing that needs a lock. */
+/* The instance of the plug-in: its options, which never change, and a descriptor. So the thread of
+ * `run` and that of the registrations share nothing that needs a lock. */
 
 #include <usher/plugin.h>
 
@@ -18,6 +18,7 @@ struct exec {
 	bool shell, registers;
 	uint64_t interval_usec, timeout_usec, silence_usec, renew_usec;
 	uint64_t output_max;
+	int stop_fd; /* of one that registers: readable once usherd stops; 0: none */
 };
 
 /* What it is called in messages: a text for the shell may be long, and have secrets in it. */

@@ -12,13 +12,14 @@
 #include "program.h"
 #include "retry.h"
 
-/* Until it ends, or the time is over. */
-static int wait_for(struct program *p, uint64_t timeout_usec, struct usher_error *reterr)
+/* Until it ends, the time is over, or usherd stops. */
+static int wait_for(const struct exec *e, struct program *p, struct usher_error *reterr)
 {
-	uint64_t until = retry_now_usec() + timeout_usec;
+	uint64_t until = retry_now_usec() + e->timeout_usec;
 
 	for (;;) {
-		struct pollfd fd = { .fd = program_fd(p), .events = POLLIN };
+		struct pollfd fds[] = { { .fd = program_fd(p), .events = POLLIN },
+			{ .fd = e->stop_fd > 0 ? e->stop_fd : -1, .events = POLLIN } };
 		uint64_t now = retry_now_usec();
 		char text[USHER_DURATION_TEXT_MAX];
 		int r;
@@ -26,11 +27,14 @@ static int wait_for(struct program *p, uint64_t timeout_usec, struct usher_error
 		if (now >= until)
 			return program_error(p, reterr, -ETIMEDOUT,
 					"has not ended within its timeout of %s",
-					usher_duration_format(timeout_usec, text));
-		(void) poll(&fd, 1, (int) ((until - now) / 1000 + 1));
+					usher_duration_format(e->timeout_usec, text));
+		(void) poll(fds, 2, (int) ((until - now) / 1000 + 1));
 		r = program_process(p, reterr);
 		if (r != 0)
 			return r < 0 ? r : program_judge(p, reterr);
+		if (fds[1].revents)
+			return program_error(
+					p, reterr, -ECANCELED, "is ended, for its source stops");
 	}
 }
 
@@ -49,7 +53,7 @@ static int run(const struct exec *e, const char *const *words, json_t *input,
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	r = program_start(e, words, text, &p, reterr);
 	if (r == 0)
-		r = wait_for(p, e->timeout_usec, reterr);
+		r = wait_for(e, p, reterr);
 	(void) program_free(p);
 	return r < 0 ? usher_error_prefix(reterr, r, "%s", words[0]) : 0;
 }
