@@ -68,6 +68,11 @@ def lines(daemon, pattern):
     return re.findall(pattern, daemon.log_text())
 
 
+def said(daemon, pattern):
+    """What is published may be told a moment later."""
+    return wait_until(f"it is said: {pattern}", lambda: lines(daemon, pattern))
+
+
 # ---- down and up ----
 
 
@@ -85,12 +90,12 @@ def test_an_endpoint_goes_down_and_comes_up_again(usherd, instances):
     assert daemon.picked() == {"b"}
     health = known(daemon)["a"]["health"]
     assert health["reason"] == "status" and "503" in health["error"]
-    assert lines(daemon, r"Endpoint a of catalog is down: .*503.*\(3 in a row\)")
+    assert said(daemon, r"Endpoint a of catalog is down: .*503.*\(3 in a row\)")
 
     a.status = 200
     wait_states(daemon, a="up", b="up")
     assert daemon.picked() == {"a", "b"}
-    assert lines(daemon, r"Endpoint a of catalog is up again; it was down for")
+    assert said(daemon, r"Endpoint a of catalog is up again; it was down for")
 
 
 def test_rise_and_fall_count_what_the_server_answered(usherd, instances):
@@ -178,10 +183,9 @@ def test_an_answer_that_takes_too_long_is_none(usherd, instances):
     wait_states(daemon, a="up", b="up")
 
 
-@pytest.mark.parametrize("seconds", [0.9, 2.5])  # longer than a timeout; and so long that what was found before is asked anew
-def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances, seconds):
+def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances):
     made = instances(*"abcdefgh")
-    daemon = usherd(checked({"interval": "300ms", "timeout": "750ms", "fall": 1, "rise": 1}))
+    daemon = usherd(checked({"interval": "300ms", "timeout": "3s", "fall": 1, "rise": 1}))
     daemon.write_endpoints({"catalog": [i.endpoint() for i in made]})
     daemon.start()
     everybody = {i.name: "up" for i in made}
@@ -191,7 +195,7 @@ def test_nobody_is_judged_for_the_time_that_usherd_stood_still(usherd, instances
     for _ in range(3):
         asked_again(made[0], 2)
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(seconds)  # what passes is the subject
+        time.sleep(4)  # what passes is the subject: longer than the timeout
         daemon.process.send_signal(signal.SIGCONT)
         for i in made:
             asked_again(i, 3)
@@ -211,11 +215,11 @@ def test_when_all_are_down_picks_fail_and_say_why(usherd, instances):
     a.status = b.status = 500
     wait_until("picks fail", lambda: pick_code(daemon) == (503, "all_unhealthy"))
     assert states(daemon) == {"a": "down", "b": "down"}
-    assert lines(daemon, r"No endpoint of catalog is usable \(2 down\)")
+    assert said(daemon, r"No endpoint of catalog is usable \(2 down\)")
     a.status = 200
     wait_until("picks are answered", lambda: daemon.pick().status == 200)
     assert daemon.picked() == {"a"}
-    assert len(lines(daemon, r"Endpoints of catalog are usable again")) == 1
+    assert len(said(daemon, r"Endpoints of catalog are usable again")) == 1
 
 
 def test_in_panic_all_are_used_and_every_answer_says_so(usherd, instances):
@@ -235,8 +239,8 @@ def test_in_panic_all_are_used_and_every_answer_says_so(usherd, instances):
     wait_states(daemon, a="up", b="down")
     assert daemon.picked() == {"a"}
     assert "panic" not in daemon.pick().json
-    assert len(lines(daemon, r"Too few endpoints of catalog are usable")) == 1
-    assert len(lines(daemon, r"The panic about catalog is over")) == 1
+    assert len(said(daemon, r"Too few endpoints of catalog are usable")) == 1
+    assert len(said(daemon, r"The panic about catalog is over")) == 1
 
 
 def test_what_is_drained_on_purpose_does_not_make_a_panic(usherd, instances):
@@ -288,7 +292,7 @@ def test_what_flaps_is_published_once_at_most_and_flagged(usherd, instances):
     wait_until("a flaps", lambda: known(daemon)["a"]["health"].get("flapping"))
     asked_again(a, 200)
     assert len(lines(daemon, r"Endpoint a of catalog is (?:up|down)")) <= 1
-    assert len(lines(daemon, r"Endpoint a of catalog flaps")) == 1
+    assert len(said(daemon, r"Endpoint a of catalog flaps")) == 1
     assert known(daemon)["a"]["health"]["flapping"] is True
     assert "flapping" not in known(daemon)["b"]["health"]
 
@@ -437,7 +441,7 @@ def test_a_label_may_say_the_port_and_the_path(usherd, instances):
     wait_states(daemon, a="down")
     health = known(daemon)["a"]["health"]
     assert health["reason"] == "target" and "health_port" in health["error"]
-    assert lines(daemon, r"Endpoint a of catalog is down, for it cannot be asked: .*health_port")
+    assert said(daemon, r"Endpoint a of catalog is down, for it cannot be asked: .*health_port")
 
 
 # ---- reports ----
@@ -461,7 +465,7 @@ def test_an_endpoint_whose_calls_fail_is_ejected_for_a_while(usherd, instances):
     assert daemon.picked() == {"b", "c"}
     assert known(daemon)["a"]["health"]["ejected_ms"] > 0
     wait_states(daemon, a="up", b="up", c="up")
-    assert lines(daemon, r"Endpoint a of catalog is used again; it was ejected for 1s")
+    assert said(daemon, r"Endpoint a of catalog is used again; it was ejected for 1s")
 
 
 def test_a_cap_on_ejections_does_not_hold_for_checks(usherd, instances):
