@@ -281,6 +281,12 @@ def test_connections_that_end_all_the_time_leave_no_gap_and_read_nothing_again(u
     assert len(zookeeper.asked(jute.GET_DATA, "/services/catalog/a")) == 1
 
 
+def test_a_server_may_be_given_by_its_name(usherd, zookeeper):
+    zookeeper.instance("catalog", "a")
+    daemon = start(usherd, zookeeper, servers=[f"localhost:{zookeeper.address.rpartition(':')[2]}"])
+    daemon.wait_listed(["a"])
+
+
 def test_a_session_that_expired_reads_everything_again(usherd, zookeeper):
     zookeeper.instance("catalog", "a")
     daemon = start(usherd, zookeeper, guard={"share": "100%", "hold": "1s"})

@@ -1,7 +1,6 @@
 /* The connection of a session to the server of the moment, and time. */
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -33,6 +32,7 @@ void session_close_connection(struct zk_session *s)
 	if (s->fd >= 0)
 		(void) close(s->fd);
 	s->fd = -1;
+	s->lookup = zk_lookup_free(s->lookup);
 	s->phase = PHASE_IDLE;
 	s->greeted = s->has_answered = false;
 	s->lost = 0;
@@ -58,36 +58,6 @@ static void lose_by_errno(struct zk_session *s, int error)
 	zk_session_lose(s, -error, strerror_r(error, text, sizeof(text)));
 }
 
-/* One of the addresses of the server, for names may stand for several. */
-static int resolve(struct zk_session *s, struct sockaddr_storage *ret, socklen_t *ret_size)
-{
-	const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
-	struct addrinfo *all = NULL, *one;
-	size_t count = 0, which;
-	uint16_t port;
-	char service[8];
-	int r;
-
-	(void) usher_authority_parse(zk_session_server(s), ZK_PORT, s->host, &port, NULL);
-	(void) snprintf(service, sizeof(service), "%u", port);
-	r = getaddrinfo(s->host, service, &hints, &all);
-	if (r != 0) {
-		zk_session_lose(s, -EHOSTUNREACH, gai_strerror(r));
-		return -EHOSTUNREACH;
-	}
-	for (one = all; one; one = one->ai_next)
-		count++;
-	which = count > 0 ? (size_t) (retry_random(&s->random) % count) : 0;
-	for (one = all; one && which > 0; which--)
-		one = one->ai_next;
-	if (one) {
-		memcpy(ret, one->ai_addr, one->ai_addrlen);
-		*ret_size = one->ai_addrlen;
-	}
-	freeaddrinfo(all);
-	return 0;
-}
-
 static void greet(struct zk_session *s)
 {
 	struct zk_greeting greeting = s->granted;
@@ -99,26 +69,58 @@ static void greet(struct zk_session *s)
 	s->phase = PHASE_GREETING;
 }
 
-static void connect_to_server(struct zk_session *s)
+static void connect_to(struct zk_session *s, const struct sockaddr_storage *address, socklen_t size)
 {
-	struct sockaddr_storage address = { 0 };
-	socklen_t size = 0;
 	int one = 1;
 
 	s->phase = PHASE_CONNECTING;
 	s->began_usec = retry_now_usec();
-	if (resolve(s, &address, &size) < 0)
-		return;
-	s->fd = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	s->fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (s->fd < 0) {
 		lose_by_errno(s, errno);
 		return;
 	}
 	(void) setsockopt(s->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	if (connect(s->fd, (const struct sockaddr *) &address, size) == 0)
+	if (connect(s->fd, (const struct sockaddr *) address, size) == 0)
 		greet(s);
 	else if (errno != EINPROGRESS)
 		lose_by_errno(s, errno);
+}
+
+/* A name may stand for several addresses: one of them. */
+static void finish_lookup(struct zk_session *s)
+{
+	struct sockaddr_storage address = { 0 };
+	const char *why = NULL;
+	socklen_t size = 0;
+	int r;
+
+	zk_lookup_process(s->lookup);
+	r = zk_lookup_result(s->lookup, retry_random(&s->random), &address, &size, &why);
+	if (r == 0)
+		return;
+	s->lookup = zk_lookup_free(s->lookup);
+	if (r < 0)
+		zk_session_lose(s, r, why);
+	else
+		connect_to(s, &address, size);
+}
+
+static void begin_connecting(struct zk_session *s)
+{
+	struct sockaddr_storage address = { 0 };
+	socklen_t size = 0;
+	uint16_t port;
+
+	(void) usher_authority_parse(zk_session_server(s), ZK_PORT, s->host, &port, NULL);
+	if (zk_lookup_is_address(s->host, port, &address, &size)) {
+		connect_to(s, &address, size);
+		return;
+	}
+	s->phase = PHASE_LOOKING_UP;
+	s->lookup = zk_lookup_new(s->host, port, s->config.connect_usec, s->config.name_servers);
+	if (!s->lookup)
+		zk_session_lose(s, -ENOMEM, "no memory, or no descriptor, is left");
 }
 
 static void finish_connecting(struct zk_session *s)
@@ -240,6 +242,8 @@ uint64_t zk_session_due_usec(const struct zk_session *s)
 	switch (s->phase) {
 	case PHASE_IDLE:
 		return s->retry_usec;
+	case PHASE_LOOKING_UP:
+		return zk_lookup_due_usec(s->lookup);
 	case PHASE_CONNECTING:
 	case PHASE_GREETING:
 		return s->began_usec + s->config.connect_usec;
@@ -288,7 +292,9 @@ static void look_at_time(struct zk_session *s)
 			return;
 		if (is_refused(s, now))
 			begin_without_past(s);
-		connect_to_server(s);
+		begin_connecting(s);
+		return;
+	case PHASE_LOOKING_UP:
 		return;
 	case PHASE_CONNECTING:
 	case PHASE_GREETING:
@@ -312,7 +318,7 @@ static void look_at_time(struct zk_session *s)
 
 int zk_session_fd(const struct zk_session *s)
 {
-	return s->fd;
+	return s->lookup ? zk_lookup_fd(s->lookup) : s->fd;
 }
 
 short zk_session_events(const struct zk_session *s)
@@ -320,6 +326,8 @@ short zk_session_events(const struct zk_session *s)
 	switch (s->phase) {
 	case PHASE_IDLE:
 		return 0;
+	case PHASE_LOOKING_UP:
+		return POLLIN;
 	case PHASE_CONNECTING:
 		return POLLOUT;
 	case PHASE_GREETING:
@@ -331,6 +339,8 @@ short zk_session_events(const struct zk_session *s)
 
 void zk_session_process(struct zk_session *s)
 {
+	if (s->lost == 0 && s->phase == PHASE_LOOKING_UP)
+		finish_lookup(s);
 	if (s->lost == 0 && s->phase == PHASE_CONNECTING)
 		finish_connecting(s);
 	if (s->lost == 0 && s->phase >= PHASE_GREETING)

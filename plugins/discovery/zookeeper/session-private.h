@@ -5,10 +5,12 @@
 
 #include <usher/endpoint.h>
 
+#include "lookup.h"
 #include "session.h"
 
 enum phase {
 	PHASE_IDLE,       /* until retry_usec */
+	PHASE_LOOKING_UP, /* the server's name */
 	PHASE_CONNECTING, /* TCP */
 	PHASE_GREETING,   /* the server is asked for a session */
 	PHASE_OPEN,
@@ -32,6 +34,7 @@ struct zk_session {
 	char host[USHER_TEXT_MAX];
 
 	enum phase phase;
+	struct zk_lookup *lookup; /* while its name is looked up; else NULL */
 	int fd;
 	uint64_t began_usec, heard_usec, said_usec, retry_usec;
 	bool greeted;      /* the event has to be given */

@@ -3,8 +3,8 @@
 /* A session with ZooKeeper: a connection to one of its servers, made anew wherever it is lost, and
  * what comes through it, pulled as events.
  *
- * Nothing here waits, but for the name of a server that has to be looked up. The owner polls the
- * descriptor until a time, lets the session do what there is to do, and takes the events:
+ * Nothing here waits. The owner polls the descriptor until a time, lets the session do what there
+ * is to do, and takes the events:
  *
  *     poll(zk_session_fd(s), zk_session_events(s), until zk_session_due_usec(s));
  *     zk_session_process(s);
@@ -32,9 +32,10 @@ struct zk_session;
 struct zk_session_config {
 	const char *const *servers; /* "HOST" or "HOST:PORT", checked; NULL-terminated */
 	uint64_t timeout_usec;      /* of the session, as is asked for */
-	uint64_t connect_usec;      /* until a server has opened the session */
+	uint64_t connect_usec;      /* for its name, and then until it has opened the session */
 	unsigned backoff_steps;     /* its window doubles no more often */
 	bool read_only;             /* also servers without a majority will do */
+	const char *name_servers;   /* see zk_lookup_new(); NULL: the system's */
 };
 
 enum zk_event_kind {
