@@ -1,13 +1,11 @@
 #include "session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "own-json.h"
-
-#define PASSWORD_MAX 4096
+#include "password.h"
 
 int etcd_session_open(struct etcd_session *s, const struct etcd *etcd, struct usher_source *source,
 		struct usher_error *reterr)
@@ -43,28 +41,18 @@ bool etcd_session_needs_token(const struct etcd_session *s)
 
 static int read_password(const struct etcd *etcd, char **ret, struct usher_error *reterr)
 {
-	const char *path = etcd->http.password_file;
-	cleanup(own_free_secret) char *text = NULL;
-	autoclose int fd = -1;
-	ssize_t size;
+	const struct usher_http_options *o = &etcd->http;
+	cleanup(own_free_secret) char *text =
+			o->password ? strdup(o->password) : calloc(1, PASSWORD_MAX);
+	int r = 0;
 
-	if (etcd->http.password) {
-		*ret = strdup(etcd->http.password);
-		return *ret ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
-	}
-	text = calloc(1, PASSWORD_MAX + 1);
 	if (!text)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	size = fd >= 0 ? read(fd, text, PASSWORD_MAX) : -1;
-	if (size < 0)
-		return usher_error_set(
-				reterr, -EACCES, "%s: the password cannot be read: %m", path);
-	text[strcspn(text, "\r\n")] = '\0';
-	if (text[0] == '\0')
-		return usher_error_set(reterr, -EACCES, "%s: there is no password in it", path);
-	*ret = take(text);
-	return 0;
+	if (!o->password)
+		r = password_read(o->password_file, text, reterr);
+	if (r == 0)
+		*ret = take(text);
+	return r;
 }
 
 /* ---- requests ---- */

@@ -2,17 +2,15 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <unistd.h>
 
 #include "own-json.h"
+#include "password.h"
 #include "reply.h"
 #include "retry.h"
 
 #define USEC_PER_SEC       UINT64_C(1000000)
 #define LOGIN_TIMEOUT_USEC (10 * USEC_PER_SEC)
-#define PASSWORD_MAX       4096
 /* One that was denied when it was no older is no worse than the next. */
 #define TOKEN_YOUNG_USEC (10 * USEC_PER_SEC)
 #define GROUP_SEPARATOR  "@@"
@@ -75,29 +73,6 @@ uint64_t access_next_login_usec(const struct access *a)
 	return renew_usec > a->due_usec ? renew_usec : a->due_usec;
 }
 
-/* The first line of a small file. */
-static int read_password(const char *path, char *ret, size_t size, struct usher_error *reterr)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd < 0 ? -1 : read(fd, ret, size - 1);
-
-	if (n < 0) {
-		int r = -errno;
-
-		(void) usher_error_set(reterr, -EACCES, "password_file %s: %s", path,
-				usher_error_text(NULL, r));
-	}
-	if (fd >= 0)
-		(void) close(fd);
-	if (n < 0)
-		return -EACCES;
-	ret[n] = '\0';
-	ret[strcspn(ret, "\r\n")] = '\0';
-	if (ret[0] == '\0')
-		return usher_error_set(reterr, -EACCES, "password_file %s: is empty", path);
-	return 0;
-}
-
 static int write_login(const struct access *a, struct form *path, struct form *body,
 		struct usher_error *reterr)
 {
@@ -106,7 +81,7 @@ static int write_login(const struct access *a, struct form *path, struct form *b
 	int r = 0;
 
 	if (o->password_file)
-		r = read_password(o->password_file, text, sizeof(text), reterr);
+		r = password_read(o->password_file, text, reterr);
 	else
 		(void) snprintf(text, sizeof(text), "%s", o->password ? o->password : "");
 	if (r < 0)
