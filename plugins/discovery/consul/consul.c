@@ -11,12 +11,12 @@
 #include <string.h>
 
 #include "answer.h"
+#include "duration.h"
 #include "query.h"
 #include "retry.h"
 #include "watch.h"
 
-#define USEC_PER_SEC UINT64_C(1000000)
-#define NAMES_USEC   (30 * USEC_PER_SEC)
+#define NAMES_USEC (30 * USEC_PER_SEC)
 
 struct watches {
 	const struct consul *consul;
@@ -276,27 +276,21 @@ static int consul_run(void *instance, struct usher_source *source)
 
 /* ---- the plug-in ---- */
 
-static int check_range(const char *name, uint64_t usec, uint64_t min_sec, uint64_t max_sec,
-		struct usher_error *reterr)
-{
-	if (usec >= min_sec * USEC_PER_SEC && usec <= max_sec * USEC_PER_SEC)
-		return 0;
-	return usher_error_set(reterr, -ERANGE, "%s: is not in %llus..%llus", name,
-			(unsigned long long) min_sec, (unsigned long long) max_sec);
-}
-
 static int consul_init(void *instance, struct usher_error *reterr)
 {
 	const struct consul *c = instance;
-	int r = check_range("wait", c->wait_usec, 1, 600, reterr);
+	int r = duration_check("wait", c->wait_usec, 1 * USEC_PER_SEC, 600 * USEC_PER_SEC, reterr);
 
 	if (r == 0)
-		r = check_range("poll", c->poll_usec, 1, 3600, reterr);
+		r = duration_check("poll", c->poll_usec, 1 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
+				reterr);
 	if (r == 0)
-		r = check_range("ttl", c->ttl_usec, 3, 3600, reterr);
+		r = duration_check(
+				"ttl", c->ttl_usec, 3 * USEC_PER_SEC, 3600 * USEC_PER_SEC, reterr);
 	/* Consul itself takes no less than a minute. */
 	if (r == 0 && c->deregister_after_usec != 0)
-		r = check_range("deregister_after", c->deregister_after_usec, 60, 604800, reterr);
+		r = duration_check("deregister_after", c->deregister_after_usec, 60 * USEC_PER_SEC,
+				604800 * USEC_PER_SEC, reterr);
 	return r;
 }
 

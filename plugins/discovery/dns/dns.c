@@ -12,14 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "duration.h"
 #include "names.h"
 #include "own.h"
 #include "resolver.h"
 #include "retry.h"
 #include "watch.h"
-
-#define USEC_PER_SEC  UINT64_C(1000000)
-#define USEC_PER_MSEC UINT64_C(1000)
 
 struct watches {
 	const struct dns *dns;
@@ -169,18 +167,6 @@ static int dns_run(void *instance, struct usher_source *source)
 
 /* ---- the plug-in ---- */
 
-static int check_range(const char *name, uint64_t usec, uint64_t min_msec, uint64_t max_sec,
-		struct usher_error *reterr)
-{
-	char least[USHER_DURATION_TEXT_MAX], most[USHER_DURATION_TEXT_MAX];
-
-	if (usec >= min_msec * USEC_PER_MSEC && usec <= max_sec * USEC_PER_SEC)
-		return 0;
-	return usher_error_set(reterr, -ERANGE, "%s: is not in %s..%s", name,
-			usher_duration_format(min_msec * USEC_PER_MSEC, least),
-			usher_duration_format(max_sec * USEC_PER_SEC, most));
-}
-
 static int check_texts(const struct dns *d, struct usher_error *reterr)
 {
 	int r = names_check_template(d->name, reterr);
@@ -212,15 +198,18 @@ static int dns_init(void *instance, struct usher_error *reterr)
 	int r = check_texts(d, reterr);
 
 	if (r == 0)
-		r = check_range("ttl_min", d->ttl_min_usec, 100, 3600, reterr);
+		r = duration_check("ttl_min", d->ttl_min_usec, 100 * USEC_PER_MSEC,
+				3600 * USEC_PER_SEC, reterr);
 	if (r == 0)
-		r = check_range("ttl_max", d->ttl_max_usec, 100, 86400, reterr);
+		r = duration_check("ttl_max", d->ttl_max_usec, 100 * USEC_PER_MSEC,
+				86400 * USEC_PER_SEC, reterr);
 	if (r == 0 && d->ttl_min_usec > d->ttl_max_usec)
 		r = usher_error_set(reterr, -ERANGE, "ttl_min: is longer than ttl_max");
 	if (r == 0)
-		r = check_range("timeout", d->timeout_usec, 50, 30, reterr);
+		r = duration_check("timeout", d->timeout_usec, 50 * USEC_PER_MSEC,
+				30 * USEC_PER_SEC, reterr);
 	if (r == 0)
-		r = check_range("hold", d->hold_usec, 0, 3600, reterr);
+		r = duration_check("hold", d->hold_usec, 0, 3600 * USEC_PER_SEC, reterr);
 	return r;
 }
 

@@ -8,9 +8,8 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "duration.h"
 #include "polling.h"
-
-#define USEC_PER_SEC UINT64_C(1000000)
 
 int eureka_open(const struct eureka *e, struct usher_source *source, struct usher_http **ret,
 		struct usher_error *reterr)
@@ -30,28 +29,22 @@ static int eureka_run(void *instance, struct usher_source *source)
 	return polling_run(instance, source);
 }
 
-static int check_range(const char *name, uint64_t usec, uint64_t min_sec, uint64_t max_sec,
-		struct usher_error *reterr)
-{
-	if (usec >= min_sec * USEC_PER_SEC && usec <= max_sec * USEC_PER_SEC)
-		return 0;
-	return usher_error_set(reterr, -ERANGE, "%s: is not in %llus..%llus", name,
-			(unsigned long long) min_sec, (unsigned long long) max_sec);
-}
-
 static int eureka_init(void *instance, struct usher_error *reterr)
 {
 	const struct eureka *e = instance;
-	int r = check_range("interval", e->interval_usec, 1, 600, reterr);
+	int r = duration_check(
+			"interval", e->interval_usec, 1 * USEC_PER_SEC, 600 * USEC_PER_SEC, reterr);
 
 	if (r == 0)
-		r = check_range("resync", e->resync_usec, 10, 3600, reterr);
+		r = duration_check("resync", e->resync_usec, 10 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
+				reterr);
 	if (r == 0)
-		r = check_range("cache", e->cache_usec, 0, 300, reterr);
+		r = duration_check("cache", e->cache_usec, 0, 300 * USEC_PER_SEC, reterr);
 	if (r == 0)
-		r = check_range("settle", e->settle_usec, 0, 3600, reterr);
+		r = duration_check("settle", e->settle_usec, 0, 3600 * USEC_PER_SEC, reterr);
 	if (r == 0)
-		r = check_range("lease", e->lease_usec, 3, 3600, reterr);
+		r = duration_check("lease", e->lease_usec, 3 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
+				reterr);
 	return r;
 }
 

@@ -12,12 +12,11 @@
 #include <string.h>
 
 #include "access.h"
+#include "duration.h"
 #include "names.h"
 #include "retry.h"
 #include "watch.h"
 
-#define USEC_PER_MSEC   UINT64_C(1000)
-#define USEC_PER_SEC    UINT64_C(1000000)
 #define PACKETS_AT_ONCE 256
 
 struct watches {
@@ -274,23 +273,17 @@ static int nacos_run(void *instance, struct usher_source *source)
 
 /* ---- the plug-in ---- */
 
-static int check_range(const char *name, uint64_t usec, uint64_t min_msec, uint64_t max_sec,
-		struct usher_error *reterr)
-{
-	if (usec >= min_msec * USEC_PER_MSEC && usec <= max_sec * USEC_PER_SEC)
-		return 0;
-	return usher_error_set(reterr, -ERANGE, "%s: is not in %llums..%llus", name,
-			(unsigned long long) min_msec, (unsigned long long) max_sec);
-}
-
 static int nacos_init(void *instance, struct usher_error *reterr)
 {
 	const struct nacos *n = instance;
 	const struct usher_http_options *h = &n->http;
-	int r = n->poll_usec ? check_range("poll", n->poll_usec, 100, 300, reterr) : 0;
+	int r = n->poll_usec ? duration_check("poll", n->poll_usec, 100 * USEC_PER_MSEC,
+					       300 * USEC_PER_SEC, reterr)
+			     : 0;
 
 	if (r == 0)
-		r = check_range("beat", n->beat_usec, 1000, 3600, reterr);
+		r = duration_check("beat", n->beat_usec, 1 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
+				reterr);
 	if (r == 0 && n->push_address && !push_is_address(n->push_address))
 		r = usher_error_set(reterr, -EINVAL, "push_address: %.100s is no address",
 				n->push_address);
