@@ -229,15 +229,17 @@ static void note_gone(struct placement *p)
 
 static void plan_renewal(struct placement *p, uint64_t now_usec)
 {
+	struct registrations *office = p->registration->office;
+	const struct source *source = registrations_source(office, p->source);
+
+	p->times.renew_after_usec = source ? source_renew_after_usec(source) : 0;
 	p->renew_usec = now_usec +
-			placement_renew_delay(p->times.renew_after_usec,
-					random_next(&p->registration->office->random));
+			placement_renew_delay(
+					p->times.renew_after_usec, random_next(&office->random));
 }
 
 static void note_success(struct placement *p, uint64_t now_usec)
 {
-	const struct source *source = registrations_source(p->registration->office, p->source);
-
 	note_contact(p);
 	if (p->call == SOURCE_REMOVE) {
 		note_gone(p);
@@ -245,7 +247,6 @@ static void note_success(struct placement *p, uint64_t now_usec)
 	}
 	p->is_there = true;
 	p->times.renewed_usec = now_usec;
-	p->times.renew_after_usec = source ? source_renew_after_usec(source) : 0;
 	if (p->call == SOURCE_ADD) {
 		p->told_usec = now_usec;
 		(void) usher_endpoints_unref(p->told);
