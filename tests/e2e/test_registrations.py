@@ -543,18 +543,20 @@ def test_what_a_full_disk_does_not_take_is_refused_and_nothing_else_is_said(star
             while filler.write(b"x" * 4096):
                 pass
         long = {name: "x" * 1000 for name in "abcdefgh"}
-        put(daemon, {"address": HERE, "port": 81, "metadata": long}, "catalog/b", status=503)
-        assert shown(daemon, "catalog/b") is None
-        assert [r["id"] for r in daemon.get("/v1/registrations")["registrations"]] == ["a"]
+        # What the database has room for in its files is taken.
+        refused = next(name for name in (f"b{n}" for n in range(200)) if daemon.call(
+            "PUT", f"/v1/registrations/catalog/{name}", {"address": HERE, "port": 81, "metadata": long}, admin=True).status == 503)
+        assert shown(daemon, f"catalog/{refused}") is None
+        assert refused not in [r["id"] for r in daemon.get("/v1/registrations")["registrations"]]
         put(daemon, {"address": HERE, "port": 82, "metadata": long}, status=503)
         assert shown(daemon)["state"] == "registered" and shown(daemon)["endpoint"]["port"] == 80
         text = daemon.log_text()
-        assert "does not take the change of b of catalog" in text and "does not take the change of a of catalog" in text
+        assert f"does not take the change of {refused} of catalog" in text and "does not take the change of a of catalog" in text
         assert "registering it all the same" not in text
         (disk / "filler").unlink()
-        wait_until("the disk takes it", lambda: daemon.call("PUT", "/v1/registrations/catalog/b", {"address": HERE, "port": 81},
-                                                            admin=True).status == 201)
-        registry.wait_entry(f"{HERE} 81 ready 1", "catalog/b")
+        wait_until("the disk takes it", lambda: daemon.call("PUT", f"/v1/registrations/catalog/{refused}",
+                                                            {"address": HERE, "port": 83}, admin=True).status == 201)
+        registry.wait_entry(f"{HERE} 83 ready 1", f"catalog/{refused}")
         daemon.stop()
     finally:
         subprocess.run(["umount", "-l", disk], check=True)
