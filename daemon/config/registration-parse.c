@@ -11,6 +11,7 @@
 #include "config-parse.h"
 #include "config-tables.h"
 #include "defaults.h"
+#include "json-error.h"
 #include "ownership.h"
 #include "place.h"
 #include "registration-config.h"
@@ -397,7 +398,7 @@ static int check_json(const char *text, struct usher_error *reterr)
 
 	if (!json)
 		return usher_error_set(reterr, -EBADMSG, "body:%d:%d: no JSON: %s", error.line,
-				error.column, error.text);
+				error.column, json_error_words(&error));
 	json_decref(json);
 	return is_object ? 0 : usher_error_set(reterr, -EINVAL, "body: must be a JSON object");
 }

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "json-error.h"
 #include "ownership.h"
 
 #define TOKEN_MAX 256 /* of a JSON pointer */
@@ -174,7 +175,7 @@ static void judge_value(const struct check_config *config, const char *body, siz
 			verdict_set_errno(ret, ENOMEM, "read the body");
 		else
 			verdict_set(ret, PROBE_BODY, 0, "the body is no JSON: %s (byte %d)",
-					error.text, error.position);
+					json_error_words(&error), error.position);
 		return;
 	}
 	value = find_value(document, config->match_pointer);

@@ -79,6 +79,25 @@ def test_what_goes_and_comes_at_once_is_there_as_it_came(usherd, registry):
     daemon.wait_listed(["a", "b"])
 
 
+@pytest.mark.parametrize("registry", played.IN_JSON, ids=lambda one: one.plugin, indirect=True)
+def test_an_instance_that_usher_cannot_hold_takes_no_other_along(usherd, registry):
+    registry.put("catalog", "a", "b")
+    registry.put("search", "s")
+    daemon = start(usherd, registry, services=["catalog", "search"], guard={"share": "100%"})
+    daemon.wait_listed(["a", "b"])
+    registry.poison("catalog")
+    registry.put("catalog", "c")
+    daemon.wait_listed(["a", "b", "c"])
+    registry.take("catalog", "a")
+    registry.put("search", "t")
+    for _ in range(2):
+        daemon.wait_listed(["b", "c"])
+        daemon.wait_listed(["s", "t"], "search")
+        wait_live(daemon)
+        wait_until("it is said", lambda: "control characters" in daemon.log_text())
+        daemon.restart()
+
+
 # linkerd/linkerd2#6842
 def test_many_that_go_at_once_leave_exactly_the_rest(usherd, registry):
     registry.put("catalog", *NAMES)

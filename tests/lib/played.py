@@ -4,6 +4,7 @@
     registry.put("catalog", "a", "b")       # instances, each at an address of its own; put again: described anew
     registry.put("catalog")                 # a service of which there is nothing
     registry.take("catalog", "a")
+    registry.poison("catalog")              # and one that nobody can use
     registry.wipe()                         # it is started again and knows nothing
     registry.fail(), registry.deny()        # whatever is asked, until registry.behave()
     registry.delay(2)                       # it answers so many seconds late, and knows no more than when it was asked
@@ -48,6 +49,10 @@ class Played:
     def port_in(self, endpoint):
         """The port that it was put with."""
         return endpoint["port"]
+
+    def poison(self, service):
+        """One instance more, of which usher cannot hold what it says, though it is JSON."""
+        self.put(service, "n\0l")
 
 
 class OverHttp(Played):
@@ -146,6 +151,9 @@ class Etcd(OverHttp):
     def take(self, service, *names):
         for name in names:
             self.server.gone(service, name)
+
+    def poison(self, service):
+        self.server.instance(service, "nul", 80, metadata={"x": "a\0b"})
 
     def forget(self):
         self.server.wipe()
@@ -262,6 +270,9 @@ class ZooKeeper(Played):
     def take(self, service, *names):
         for name in names:
             self.server.gone(service, name)
+
+    def poison(self, service):
+        self.server.instance(service, "nul", 80, metadata={"x": "a\0b"})
 
     def stop(self):
         self.server.stop()
@@ -388,4 +399,5 @@ def config(registry, services=("catalog",), guard=None, max_age="5m", options=No
 
 
 OVER_HTTP = [Consul, Etcd, Eureka, Kubernetes, Nacos]
+IN_JSON = [*OVER_HTTP, ZooKeeper]
 ALL = [Consul, Etcd, Eureka, Kubernetes, Nacos, ZooKeeper, Dns]

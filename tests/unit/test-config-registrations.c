@@ -245,6 +245,8 @@ static void a_body_that_is_wrong_is_refused_with_its_place(void **state)
 			"{\"port\": 1, \"health\": {\"exec\": {\"command\": [\"/bin/true\"]}}}",
 			"body:1:32: health.exec: programs are run only where the configuration says so; ask by http, tcp or grpc, or declare the check there");
 	assert_body_refused(c, "[]", "body: must be a JSON object");
+	assert_body_refused(c, "{\"port\": 1, \"zone\": \"a\\u0000\"}",
+			"body:1:29: no JSON: a text has \\u0000 in it, which usher does not take; leave it out");
 	assert_body_refused(c, "{\"port\": 1, \"id\": \"b\"}",
 			"body:1:13: unknown key \"id\"; known are port, address, address_from, secure, zone, weight, metadata, sources, health, on_unhealthy and on_stop");
 	config_unref(c);

@@ -181,6 +181,32 @@ static void test_what_cannot_be_used_takes_nothing_else_along(void **state)
 	answer_done(&a);
 }
 
+static void test_what_one_instance_says_of_itself_takes_no_other_along(void **state)
+{
+#define SERVICE(id, more) \
+	INSTANCE_OF("n1", "", "\"Service\":{\"ID\":\"" id "\",\"Service\":\"web\"," more "}", ALIVE)
+	struct answer a = parse("[" WEB_1("passing") "," SERVICE(
+			"n\\u0000l", "\"Port\":80") "," SERVICE("far",
+			"\"Port\":99999999999999999999") "," SERVICE("label",
+			"\"Port\":80,\"Tags\":[\"a\\u0000b\",\"\\ud800\",\"x=1\"],"
+			"\"Meta\":{\"k\\u0000\":\"v\",\"c\":\"\xff\",\"good\":\"yes\"}") "]");
+	size_t at;
+
+	(void) state;
+	assert_int_equal(usher_endpoints_count(a.set), 2);
+	assert_int_equal(endpoint_of(&a, "web-1").port, 8080);
+	usher_endpoints_seal(a.set);
+	at = (size_t) usher_endpoints_find(a.set, "label");
+	assert_string_equal(usher_endpoints_metadata(a.set, at, "good"), "yes");
+	assert_string_equal(usher_endpoints_metadata(a.set, at, "x"), "1");
+	assert_null(usher_endpoints_metadata(a.set, at, "c"));
+	assert_null(usher_endpoints_metadata(a.set, at, "k"));
+	assert_null(usher_endpoints_metadata(a.set, at, "consul.tags"));
+	assert_int_equal(a.skipped, 2);
+	assert_non_null(strstr(a.first_skip.text, "control characters"));
+	answer_done(&a);
+}
+
 static void test_what_is_no_answer_is_refused_in_words(void **state)
 {
 	static const char *const cases[] = { "", "{}", "null", "<html>", "[{\"a\":1,\"a\":2}]", "[",
@@ -946,6 +972,7 @@ int main(void)
 		cmocka_unit_test(test_an_instance_without_an_address_is_at_its_node),
 		cmocka_unit_test(test_one_id_on_two_nodes_is_two_endpoints),
 		cmocka_unit_test(test_what_cannot_be_used_takes_nothing_else_along),
+		cmocka_unit_test(test_what_one_instance_says_of_itself_takes_no_other_along),
 		cmocka_unit_test(test_what_is_no_answer_is_refused_in_words),
 		cmocka_unit_test(test_reading_survives_that_memory_runs_out),
 		cmocka_unit_test(test_the_index_of_an_answer_is_waited_behind),

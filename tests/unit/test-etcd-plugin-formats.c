@@ -260,7 +260,7 @@ static void test_what_is_no_endpoint_is_refused_with_the_reason(void **state)
 		const char *text, *port, *why;
 	} cases[] = {
 		{ "", NULL, "address" },
-		{ "{", NULL, "value:1:" },
+		{ "{", NULL, "value: line 1, column" },
 		{ "{\"port\":1}", NULL, "address: has to be there" },
 		{ "{\"address\":7,\"port\":1}", NULL, "address: has to be there" },
 		{ "{\"address\":\"h\"}", NULL, "address" },
@@ -272,7 +272,7 @@ static void test_what_is_no_endpoint_is_refused_with_the_reason(void **state)
 		{ "{\"address\":\"h:1\",\"state\":\"gone\"}", NULL, "state" },
 		{ "{\"address\":\"h:1\",\"ready\":\"yes\"}", NULL, "ready" },
 		{ "{\"address\":\"h:1\",\"metadata\":[]}", NULL, "metadata" },
-		{ "{\"address\":\"h:1\",\"address\":\"g:1\"}", NULL, "value:1:" },
+		{ "{\"address\":\"h:1\",\"address\":\"g:1\"}", NULL, "value: line 1, column" },
 		{ "{\"address\":\"h:1\"}", "grpc", "none named grpc" },
 		{ "10.0.0.5:8080", "grpc", "no port named grpc" },
 		{ "two", NULL, "address" },
@@ -289,6 +289,22 @@ static void test_what_is_no_endpoint_is_refused_with_the_reason(void **state)
 		if (!strstr(why.text, cases[i].why))
 			fail_msg("%s: %s", cases[i].text, why.text);
 	}
+}
+
+static void test_what_only_others_read_in_a_value_may_hold_what_usher_cannot(void **state)
+{
+	static const char text[] = "{\"address\":\"h:1\",\"more\":\"a\\u0000b\",\"n\":1e999}";
+	struct usher_error why = { 0 };
+	struct etcd_value v;
+	char *written = NULL;
+
+	(void) state;
+	assert_ok(etcd_value_read(text, strlen(text), NULL, &v, NULL));
+	assert_int_equal(v.endpoint.port, 1);
+	etcd_value_done(&v);
+	/* It would be lost. */
+	assert_errno(etcd_value_set_state(text, USHER_ADMIN_DRAINING, &written, &why), EROFS);
+	assert_non_null(strstr(why.text, "take it out first"));
 }
 
 static void test_a_deleted_address_of_grpc_naming_is_no_instance(void **state)
@@ -532,6 +548,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_no_base64_is_refused),
 		cmocka_unit_test(test_values_are_read_in_each_of_their_formats),
 		cmocka_unit_test(test_what_is_no_endpoint_is_refused_with_the_reason),
+		cmocka_unit_test(test_what_only_others_read_in_a_value_may_hold_what_usher_cannot),
 		cmocka_unit_test(test_a_deleted_address_of_grpc_naming_is_no_instance),
 		cmocka_unit_test(test_what_is_written_reads_the_same),
 		cmocka_unit_test(test_grpc_naming_is_written_as_its_readers_know_it),

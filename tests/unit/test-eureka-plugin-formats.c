@@ -349,6 +349,49 @@ static void test_an_instance_without_a_name_takes_nothing_else_along(void **stat
 	reader_done(&r);
 }
 
+static void test_what_one_instance_says_of_itself_takes_no_other_along(void **state)
+{
+	struct reader r;
+
+	(void) state;
+	assert_ok(read_in_pieces(&r,
+			ALL("UP_1_",
+					APP("WEB",
+							INSTANCE("label", STATUS("UP") ",\"metadata\":{\"x\":\"a\\u0000b\",\"y\":\"\\ud800\",\"good\":\"yes\"}") "," INSTANCE(
+									"number",
+									STATUS("UP") ",\"lastUpdatedTimestamp\":99999999999999999999") "," INSTANCE("a",
+									STATUS("UP")))),
+			9, NULL));
+	assert_int_equal(r.count, 3);
+	assert_int_equal(r.items[0]->label_count, 1);
+	assert_string_equal(r.items[0]->labels[0].value, "yes");
+	assert_string_equal(r.items[2]->id, "a");
+	reader_done(&r);
+}
+
+static void test_an_instance_of_too_many_bytes_takes_no_other_along(void **state)
+{
+	static const char begin[] =
+			"{\"applications\":{\"application\":[{\"instance\":[{\"app\":\"WEB\","
+			"\"instanceId\":\"large\",\"metadata\":{\"x\":\"",
+			  end[] = "\"}}," INSTANCE("a", STATUS("UP")) "]}]}}";
+	static char piece[65536];
+	struct reader r;
+
+	(void) state;
+	memset(piece, 'x', sizeof(piece));
+	reader_init(&r);
+	assert_ok(reader_feed(&r, begin, strlen(begin), NULL));
+	for (size_t i = 0; i <= READER_VALUE_MAX; i += sizeof(piece))
+		assert_ok(reader_feed(&r, piece, sizeof(piece), NULL));
+	assert_ok(reader_feed(&r, end, strlen(end), NULL));
+	assert_ok(reader_finish(&r, NULL));
+	assert_int_equal(r.count, 1);
+	assert_string_equal(r.items[0]->id, "a");
+	assert_int_equal(r.malformed, 1);
+	reader_done(&r);
+}
+
 static void test_a_value_that_never_ends_is_given_up(void **state)
 {
 	static const char begin[] = "{\"applications\":{\"apps__hashcode\":\"";
@@ -362,7 +405,7 @@ static void test_a_value_that_never_ends_is_given_up(void **state)
 	reader_init(&r);
 	assert_ok(reader_feed(&r, begin, strlen(begin), &err));
 	for (unsigned i = 0; (e = reader_feed(&r, piece, sizeof(piece), &err)) == 0; i++)
-		assert_true(i < 100);
+		assert_true(i < 1000);
 	assert_errno(e, E2BIG);
 	reader_done(&r);
 }
@@ -705,6 +748,8 @@ int main(void)
 		cmocka_unit_test(test_none_at_all_is_an_answer),
 		cmocka_unit_test(test_what_is_no_answer_is_refused_in_words),
 		cmocka_unit_test(test_an_instance_without_a_name_takes_nothing_else_along),
+		cmocka_unit_test(test_what_one_instance_says_of_itself_takes_no_other_along),
+		cmocka_unit_test(test_an_instance_of_too_many_bytes_takes_no_other_along),
 		cmocka_unit_test(test_a_value_that_never_ends_is_given_up),
 		cmocka_unit_test(test_reading_survives_that_memory_runs_out),
 		cmocka_unit_test(test_the_hash_counts_each_status),

@@ -449,6 +449,79 @@ static void all_slices_gone_are_doubted_and_told_a_moment_later(void **state)
 	play_done(&p);
 }
 
+static bool show_poison(struct scripted_connection *c, struct play *p)
+{
+	(void) p;
+	if (is_asked(c, "watch=1"))
+		return say_watch(c,
+				"{\"type\":\"ADDED\",\"object\":{" WEB_2
+				",\"annotations\":{\"x\":\"\\ud800\"}}}");
+	return scripted_reply(c, "200 OK", "",
+			LIST("6",
+					"{" WEB_1 ",\"x\":{\"y\":\"a\\u0000b\"}},"
+					"{" META("nul", "u3",
+							"4") ",\"addressType\":\"IPv4\",\"endpoints\":[{"
+							     "\"addresses\":[\"10.0.0.3\"],\"targetRef\":{\"name\":\"n\\u0000l\"}}],"
+							     "\"ports\":[{\"name\":\"http\",\"port\":8080}]},"
+							     "{" META("far", "u4",
+									     "5") ",\"addressType\":\"IPv4\",\"endpoints\":[{"
+										  "\"addresses\":[\"10.0.0.4\"]}],\"ports\":[{\"name\":\"http\",\"port\":"
+										  "70000}]}"));
+}
+
+static bool has_two(struct play *p)
+{
+	const struct fake_answer *a = fake_source_answer(&p->source, "web");
+
+	return a->set && usher_endpoints_count(a->set) == 2;
+}
+
+static void one_slice_takes_no_other_along(void **state)
+{
+	struct play p = { 0 };
+	const struct fake_answer *a;
+
+	(void) state;
+	play(&p, show_poison, has_two);
+	a = fake_source_answer(&p.source, "web");
+	assert_int_equal(a->fails, 0);
+	assert_true(usher_endpoints_find(a->set, "web-1-pod") >= 0);
+	assert_true(usher_endpoints_find(a->set, "10.0.0.2:8080") >= 0);
+	play_done(&p);
+}
+
+static bool show_nothing_else(struct scripted_connection *c, struct play *p)
+{
+	(void) p;
+	if (is_asked(c, "watch=1"))
+		return say_watch(c, "");
+	return scripted_reply(c, "200 OK", "",
+			LIST("6",
+					"{" META("far", "u4",
+							"5") ",\"addressType\":\"IPv4\",\"endpoints\":[{"
+							     "\"addresses\":[\"10.0.0.4\"]}],\"ports\":[{\"name\":\"http\",\"port\":"
+							     "70000}]}"));
+}
+
+static bool the_service_has_failed(struct play *p)
+{
+	return fake_source_answer(&p->source, "web")->fails > 0;
+}
+
+static void slices_of_which_none_can_be_used_are_no_empty_service(void **state)
+{
+	struct play p = { 0 };
+	const struct fake_answer *a;
+
+	(void) state;
+	play(&p, show_nothing_else, the_service_has_failed);
+	a = fake_source_answer(&p.source, "web");
+	assert_null(a->set);
+	assert_string_equal(
+			a->text, "EndpointSlice default/far: port: is not what the API says it is");
+	play_done(&p);
+}
+
 static bool go_back(struct scripted_connection *c, struct play *p)
 {
 	if (is_asked(c, "watch=1"))
@@ -543,7 +616,7 @@ static bool show_pods(struct scripted_connection *c, struct play *p)
 		return stand_still(c, p);
 	if (!is_asked(c, "watch=1"))
 		return scripted_reply(c, "200 OK", "",
-				PODS(",\"annotations\":{\"usher.dev/drain\":\"disk\"}"));
+				PODS(",\"annotations\":{\"usher.dev/drain\":\"disk\",\"x\":\"a\\u0000b\"}"));
 	assert_true(is_asked(c, "fieldSelector=spec.nodeName%3Dn1"));
 	return say_watch(c, "");
 }
@@ -855,6 +928,8 @@ int main(void)
 		cmocka_unit_test(a_kubeconfig_says_server_namespace_and_credentials),
 		cmocka_unit_test(a_kubeconfig_of_no_use_is_refused_with_its_place),
 		cmocka_unit_test(all_slices_gone_are_doubted_and_told_a_moment_later),
+		cmocka_unit_test(one_slice_takes_no_other_along),
+		cmocka_unit_test(slices_of_which_none_can_be_used_are_no_empty_service),
 		cmocka_unit_test(a_version_that_went_backwards_makes_a_shrunken_list_suspect),
 		cmocka_unit_test(a_proof_confirms_without_another_offer),
 		cmocka_unit_test(denied_is_no_emptiness),

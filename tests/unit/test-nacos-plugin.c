@@ -220,6 +220,32 @@ static void test_what_cannot_be_used_takes_nothing_else_along(void **state)
 	answer_done(&a);
 }
 
+static void test_what_one_instance_says_of_itself_takes_no_other_along(void **state)
+{
+	static const char text[] = LIST(A "," HOST_OF("10.0.0.2", "80",
+			"\"weight\":1,\"metadata\":{\"usher.id\":\"n\\u0000l\"}") "," HOST_OF("10.0.0.3",
+			"99999999999999999999", "\"weight\":1e999") "," HOST_OF("10.0.0.4", "80",
+			"\"weight\":1,\"metadata\":{\"a\":\"\\ud800\",\"k\\u0000\":\"v\",\"good\":"
+			"\"yes\"}"));
+	struct answer a = parse(text);
+	struct answer_instance i = { 0 };
+	size_t at = (size_t) usher_endpoints_find(a.set, "10.0.0.4:80");
+
+	(void) state;
+	assert_int_equal(usher_endpoints_count(a.set), 2);
+	assert_int_equal(endpoint_of(&a, "10.0.0.1:8080").port, 8080);
+	assert_string_equal(usher_endpoints_metadata(a.set, at, "good"), "yes");
+	assert_null(usher_endpoints_metadata(a.set, at, "a"));
+	assert_null(usher_endpoints_metadata(a.set, at, "k"));
+	assert_int_equal(a.skipped, 2);
+	assert_non_null(strstr(a.first_skip.text, "control characters"));
+	answer_done(&a);
+	/* To write back what usher cannot hold would be to lose it. */
+	assert_errno(answer_find(text, strlen(text), "10.0.0.4:80", &i, NULL), EROFS);
+	assert_ok(answer_find(text, strlen(text), "10.0.0.1:8080", &i, NULL));
+	answer_instance_done(&i);
+}
+
 static void test_what_is_no_answer_is_refused_in_words(void **state)
 {
 	static const char *const cases[] = { "", "{}", "null", "<html>", "[]", "7",
@@ -723,6 +749,7 @@ int main(void)
 		cmocka_unit_test(test_health_that_is_forged_is_not_believed),
 		cmocka_unit_test(test_what_is_disabled_is_a_state_and_no_ill_health),
 		cmocka_unit_test(test_what_cannot_be_used_takes_nothing_else_along),
+		cmocka_unit_test(test_what_one_instance_says_of_itself_takes_no_other_along),
 		cmocka_unit_test(test_what_is_no_answer_is_refused_in_words),
 		cmocka_unit_test(test_a_fault_in_an_envelope_is_told_in_its_words),
 		cmocka_unit_test(test_one_instance_is_found_by_its_id),

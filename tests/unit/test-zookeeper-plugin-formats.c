@@ -381,6 +381,24 @@ static void test_what_is_no_instance_is_refused(void **state)
 		assert_errno(read_value(wrong[i], NULL, &v), EBADMSG);
 }
 
+static void test_what_only_others_read_in_data_may_hold_what_usher_cannot(void **state)
+{
+	static const char text[] =
+			"{\"address\":\"h\",\"port\":1,\"more\":{\"\\u0000\":\"\\ud800\"}}";
+	struct usher_error why = { 0 };
+	struct zk_value v;
+	char *written = NULL;
+
+	(void) state;
+	assert_ok(read_value(text, NULL, &v));
+	assert_int_equal(v.endpoint.port, 1);
+	zk_value_done(&v);
+	/* It would be lost. */
+	assert_errno(zk_value_set_state(text, strlen(text), USHER_ADMIN_DRAINING, &written, &why),
+			EROFS);
+	assert_non_null(strstr(why.text, "take it out first"));
+}
+
 static void test_what_is_written_is_read_as_it_was(void **state)
 {
 	static const struct usher_label labels[] = { { "tier", "gold" } };
@@ -751,6 +769,7 @@ int main(void)
 		cmocka_unit_test(test_curators_payload_and_enabled_are_read),
 		cmocka_unit_test(test_nerve_and_serversets_are_read),
 		cmocka_unit_test(test_what_is_no_instance_is_refused),
+		cmocka_unit_test(test_what_only_others_read_in_data_may_hold_what_usher_cannot),
 		cmocka_unit_test(test_what_is_written_is_read_as_it_was),
 		cmocka_unit_test(test_what_others_have_written_is_not_taken_for_ours),
 		cmocka_unit_test(test_a_state_is_set_and_taken_back_without_touching_the_rest),

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <usher/plugin.h>
 
-#include "own-json.h"
+#include "json-read.h"
+#include "showable.h"
 
 #define ID_MAX              (2 * USHER_TEXT_MAX + 2)
 #define SERVICE_MAINTENANCE "_service_maintenance:"
@@ -34,16 +35,13 @@ static int out_of_memory(struct usher_error *reterr)
 
 static int load(const char *text, size_t size, json_t **ret, struct usher_error *reterr)
 {
-	json_error_t error;
+	struct usher_error why = { 0 };
+	int r = json_read(text, size, JSON_REJECT_DUPLICATES, ret, &why);
 
-	*ret = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-	if (*ret)
-		return 0;
-	if (json_error_code(&error) == json_error_out_of_memory)
-		return out_of_memory(reterr);
-	return usher_error_set(reterr, -EBADMSG,
-			"the answer is no JSON: line %d, column %d: %s; is this an agent of Consul?",
-			error.line, error.column, error.text);
+	if (r == -EBADMSG)
+		return usher_error_set(reterr, r,
+				"the answer is no JSON: %s; is this an agent of Consul?", why.text);
+	return r < 0 ? out_of_memory(reterr) : 0;
 }
 
 static const char *text_at(const json_t *object, const char *key)
@@ -81,16 +79,6 @@ static enum usher_admin_state maintenance_state(const char *notes)
 			strncmp(notes, ANSWER_DRAIN_REASON, strlen(ANSWER_DRAIN_REASON)) == 0;
 
 	return drains ? USHER_ADMIN_DRAINING : USHER_ADMIN_MAINTENANCE;
-}
-
-static bool is_showable(const char *text)
-{
-	size_t size = 0;
-
-	for (; text[size]; size++)
-		if ((unsigned char) text[size] < 0x20 || text[size] == 0x7f)
-			return false;
-	return size <= USHER_TEXT_MAX;
 }
 
 /* A label that usher cannot hold is no reason to lose the instance. The first of a name counts. */

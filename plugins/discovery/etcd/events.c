@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "own-json.h"
+#include "json-read.h"
 #include "retry.h"
 #include "watch.h"
 
@@ -432,9 +432,10 @@ static void take_stream(struct follower *f, struct task *task, const struct ushe
 	if (event->kind == USHER_HTTP_DATA)
 		r = json_stream_add(&task->text, event->data, event->data_size);
 	while (r >= 0 && goes_on && (r = json_stream_next(&task->text, &text, &size)) > 0) {
-		autojson json_t *message = json_loadb(text, size, 0, NULL);
+		autojson json_t *message = NULL;
 
-		goes_on = message && take_message(f, task, event, message);
+		goes_on = json_read(text, size, 0, &message, NULL) >= 0 &&
+				take_message(f, task, event, message);
 	}
 	if (r < 0 || !goes_on)
 		stream_is_over(f, task);

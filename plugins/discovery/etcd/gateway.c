@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json-read.h"
 #include "layout.h"
-#include "own-json.h"
 
 /* ---- base64, RFC 4648 section 4 ---- */
 
@@ -163,15 +163,15 @@ int etcd_answer_read(const struct usher_http_event *event, json_t **ret, int *re
 {
 	autojson json_t *answer = NULL;
 	const char *text;
-	json_error_t why;
+	int r;
 
 	*ret_code = 0;
 	if (event->error < 0)
 		return usher_error_set(reterr, event->error, "%s",
 				usher_error_text(&event->why, event->error));
-	answer = json_loadb(event->data, event->data_size, 0, &why);
-	if (!answer && json_error_code(&why) == json_error_out_of_memory)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
+	r = json_read(event->data, event->data_size, 0, &answer, NULL);
+	if (r == -ENOMEM)
+		return usher_error_set(reterr, r, "out of memory");
 	if (json_is_object(answer) && etcd_error_of(answer, ret_code, &text))
 		return refused(event, *ret_code, text, reterr);
 	if (event->status != 200)

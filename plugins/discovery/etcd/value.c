@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "own-json.h"
+#include "json-read.h"
 
 const char *const etcd_format_choices[] = { "usher", "grpc", NULL };
 
@@ -275,7 +275,7 @@ void etcd_value_done(struct etcd_value *v)
 int etcd_value_read(const char *text, size_t size, const char *port, struct etcd_value *ret,
 		struct usher_error *reterr)
 {
-	json_error_t why;
+	struct usher_error why = { 0 };
 	size_t blank = strspn(text, " \t\r\n");
 	int r;
 
@@ -286,12 +286,9 @@ int etcd_value_read(const char *text, size_t size, const char *port, struct etcd
 		return wrong(reterr, "value", "a text without zero bytes");
 	if (text[blank] != '{')
 		return read_plain(ret, text + blank, size - blank, port, reterr);
-	ret->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-	if (!ret->root && json_error_code(&why) == json_error_out_of_memory)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	if (!ret->root)
-		return usher_error_set(reterr, -EBADMSG, "value:%d:%d: %s", why.line, why.column,
-				why.text);
+	r = json_read(text, size, JSON_REJECT_DUPLICATES, &ret->root, &why);
+	if (r < 0)
+		return usher_error_set(reterr, r, r == -EBADMSG ? "value: %s" : "%s", why.text);
 	r = read_object(ret, port, reterr);
 	if (r < 0)
 		etcd_value_done(ret);
@@ -431,8 +428,12 @@ static json_t *place_of_state(json_t *root)
 int etcd_value_set_state(const char *text, enum usher_admin_state state, char **ret,
 		struct usher_error *reterr)
 {
-	autojson json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+	autojson json_t *root = NULL;
+	int r = json_read(text, strlen(text), JSON_REJECT_DUPLICATES, &root, NULL);
 	json_t *place = json_is_object(root) ? place_of_state(root) : NULL;
+
+	if (r > 0)
+		return json_read_refuse(reterr);
 
 	if (!place)
 		return usher_error_set(reterr, -EROFS,

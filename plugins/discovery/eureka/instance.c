@@ -7,7 +7,8 @@
 #include <strings.h>
 #include <usher/plugin.h>
 
-#include "own-json.h"
+#include "json-read.h"
+#include "showable.h"
 
 #define MSEC_PER_SEC      1000
 #define LEASE_DEFAULT_SEC 90
@@ -144,16 +145,6 @@ struct reading {
 	char numbers[USHER_METADATA_MAX][NUMBER_TEXT_MAX];
 };
 
-static bool is_showable(const char *text)
-{
-	size_t size = 0;
-
-	for (; text[size]; size++)
-		if ((unsigned char) text[size] < 0x20 || text[size] == 0x7f)
-			return false;
-	return size <= USHER_TEXT_MAX;
-}
-
 /* A pair that usher cannot hold is no reason to lose the instance. "@class" is of Java's, not of
  * the instance's. */
 static void add_label(struct reading *reading, const char *name, const json_t *value)
@@ -260,14 +251,13 @@ int instance_parse(const char *text, size_t size, struct instance **ret, struct 
 {
 	cleanup(own_unref_json) json_t *root = NULL;
 	const json_t *inner;
-	json_error_t error;
+	struct usher_error why = { 0 };
+	int r = json_read(text, size, 0, &root, &why);
 
-	root = json_loadb(text, size, 0, &error);
-	if (!root && json_error_code(&error) == json_error_out_of_memory)
+	if (r == -EBADMSG)
+		return usher_error_set(reterr, r, "an instance that is no JSON: %s", why.text);
+	if (r < 0)
 		return out_of_memory(reterr);
-	if (!root)
-		return usher_error_set(
-				reterr, -EBADMSG, "an instance that is no JSON: %s", error.text);
 	if (!json_is_object(root))
 		return usher_error_set(reterr, -EBADMSG, "an instance that is no object");
 	inner = json_object_get(root, "instance");

@@ -34,6 +34,8 @@ struct poll {
 	uint64_t request; /* under way; 0: none */
 	struct reader reader;
 
+	size_t malformed; /* that were told of in the log */
+
 	char *server;           /* whose list of all it is; NULL: there is none yet */
 	bool has_failed;        /* since the last answer */
 	uint64_t answered_usec; /* when it was asked for what it answered last */
@@ -263,6 +265,21 @@ static int take_list(struct poll *p, const struct usher_http_event *event, uint6
 	return 0;
 }
 
+/* Of the list of all: an answer about changes lists another lot each time. */
+static void tell_of_malformed(struct poll *p)
+{
+	size_t count = p->reader.malformed;
+
+	if (p->asked != ASK_ALL)
+		return;
+	if (count != p->malformed && count > 0)
+		usher_log(USHER_LOG_WARNING,
+				"%zu instances in the registry have no app or id, or more than %zu "
+				"bytes; leaving them out",
+				count, READER_VALUE_MAX);
+	p->malformed = count;
+}
+
 /* An answer that was read whole. */
 static int take_answer(
 		struct poll *p, const struct usher_http_event *event, struct usher_error *reterr)
@@ -272,6 +289,7 @@ static int take_answer(
 
 	if (r < 0)
 		return r;
+	tell_of_malformed(p);
 	if (p->asked == ASK_ALL) {
 		r = take_list(p, event, now);
 	} else if (strcmp(p->server, event->server) != 0) {

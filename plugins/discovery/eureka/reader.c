@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "own-json.h"
+#include "json-read.h"
 
 void reader_init(struct reader *r)
 {
@@ -45,10 +45,13 @@ static int keep(struct reader *r, char c, struct usher_error *reterr)
 		size_t capacity = r->value_capacity ? 2 * r->value_capacity : 2048;
 		char *grown;
 
-		if (r->size >= READER_VALUE_MAX)
+		if (r->size >= READER_VALUE_MAX) {
+			if (++r->passed_over <= READER_PASS_MAX)
+				return 0;
 			return usher_error_set(reterr, -E2BIG,
 					"one value in the answer has more than %zu bytes",
-					READER_VALUE_MAX);
+					READER_VALUE_MAX + READER_PASS_MAX);
+		}
 		grown = realloc(r->value, capacity);
 		if (!grown)
 			return out_of_memory(reterr);
@@ -87,13 +90,12 @@ static int add_instance(struct reader *r, struct usher_error *reterr)
 static int check_value(struct reader *r, struct usher_error *reterr)
 {
 	cleanup(own_unref_json) json_t *value = NULL;
-	json_error_t error;
 	const char *text;
+	int e = json_read(r->value, r->size, JSON_DECODE_ANY, &value, NULL);
 
-	value = json_loadb(r->value, r->size, JSON_DECODE_ANY, &error);
-	if (!value && json_error_code(&error) == json_error_out_of_memory)
+	if (e == -ENOMEM)
 		return out_of_memory(reterr);
-	if (!value)
+	if (e < 0)
 		return not_eureka(reterr, "the answer is no JSON");
 	if (r->is_instance) {
 		if (!json_is_object(value))
@@ -110,11 +112,17 @@ static int check_value(struct reader *r, struct usher_error *reterr)
 
 static int end_value(struct reader *r, struct usher_error *reterr)
 {
-	int e = r->is_instance ? add_instance(r, reterr) : -EBADMSG;
+	int e = 0;
 
+	/* Whoever registers too much of itself is left out, and nobody else. */
+	if (r->passed_over > 0)
+		r->malformed += r->is_instance;
+	else
+		e = r->is_instance ? add_instance(r, reterr) : -EBADMSG;
 	/* Not read as an instance: at least it must be JSON. */
 	if (e == -EBADMSG)
 		e = check_value(r, reterr);
+	r->passed_over = 0;
 	r->size = 0;
 	r->step = r->depth == 0 ? READER_OVER : READER_COMMA_OR_END;
 	return e;

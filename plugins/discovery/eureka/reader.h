@@ -12,7 +12,8 @@
 #include "instance.h"
 
 #define READER_INSTANCES_MAX 400000
-#define READER_VALUE_MAX     ((size_t) 1 << 20) /* bytes of one instance */
+#define READER_VALUE_MAX     ((size_t) 1 << 20) /* bytes of one instance that is read */
+#define READER_PASS_MAX      ((size_t) 16 << 20) /* and how many more are passed over */
 #define READER_HASH_MAX      128
 
 enum reader_place {
@@ -39,7 +40,7 @@ enum reader_step {
 struct reader {
 	struct instance **items; /* in the order of the answer; taken by whoever sets it to NULL */
 	size_t count;
-	size_t malformed;           /* instances without app or id */
+	size_t malformed;           /* instances without app or id, or larger than the maximum */
 	char hash[READER_HASH_MAX]; /* apps__hashcode */
 	bool has_hash, has_applications;
 
@@ -49,6 +50,7 @@ struct reader {
 	enum reader_step step;
 	char *value; /* what is being read: a key, or a value that is no part of what surrounds */
 	size_t size, value_capacity;
+	size_t passed_over; /* bytes of a value that is larger than the maximum */
 	unsigned nested; /* of the value's own objects and lists */
 	bool quoted, escaped, failed;
 	bool is_hash, is_instance; /* what the value is */

@@ -74,6 +74,7 @@ static void take_over(struct watcher *w, struct answer *a)
 		a->was_there = old->was_there;
 		a->settle_usec = old->settle_usec;
 		a->pods_said = old->pods_said;
+		a->left_out = old->left_out;
 		answer_done(old);
 		return;
 	}
@@ -271,14 +272,37 @@ void answers_confirm(struct watcher *w, const struct feed *f, uint64_t observed_
 	}
 }
 
-static int find_fault(const struct slice *const *slices, size_t count, struct usher_error *reterr)
+/* Slices and endpoints that cannot be used. Whoever may write one slice of a Service cannot keep
+ * the others from being followed. */
+struct left_out {
+	size_t count;
+	struct usher_error first;
+};
+
+static void leave_out(struct left_out *l, int code, const struct slice *s, const char *why)
 {
-	for (size_t i = 0; i < count; i++)
-		if (slices[i]->fault)
-			return usher_error_set(reterr, -EBADMSG,
-					"EndpointSlice %s/%s: %s: is not what the API says it is",
-					slices[i]->space, slices[i]->name, slices[i]->fault);
-	return 0;
+	if (l->count++ == 0)
+		(void) usher_error_set(
+				&l->first, code, "EndpointSlice %s/%s: %s", s->space, s->name, why);
+}
+
+/* Returns how many are left, in front. */
+static size_t keep_faultless(const struct slice **slices, size_t count, struct left_out *l)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		char why[USHER_ERROR_TEXT_MAX];
+
+		if (!slices[i]->fault) {
+			slices[kept++] = slices[i];
+			continue;
+		}
+		(void) snprintf(why, sizeof(why), "%s: is not what the API says it is",
+				slices[i]->fault);
+		leave_out(l, -EBADMSG, slices[i], why);
+	}
+	return kept;
 }
 
 static void free_choices(struct slice_choices *c)
@@ -287,19 +311,23 @@ static void free_choices(struct slice_choices *c)
 }
 
 static int add_choices(struct usher_endpoints *set, const struct slice_choices *choices,
-		struct usher_error *reterr)
+		struct left_out *l, struct usher_error *reterr)
 {
 	for (size_t i = 0; i < choices->count; i++) {
 		const struct slice *s = choices->all[i].slice;
 		struct usher_label labels[USHER_METADATA_MAX];
+		struct usher_error why = { 0 };
 		struct usher_endpoint e;
-		int r = slices_describe(&choices->all[i], labels, &e, reterr);
+		int r = slices_describe(&choices->all[i], labels, &e, &why);
 
 		if (r == 0)
-			r = usher_endpoints_add(set, &e, reterr);
+			r = usher_endpoints_add(set, &e, &why);
+		if (r == -ENOMEM ||
+				(r == -E2BIG && usher_endpoints_count(set) == USHER_ENDPOINTS_MAX))
+			return usher_error_set(reterr, r, "EndpointSlice %s/%s: %s", s->space,
+					s->name, usher_error_text(&why, r));
 		if (r < 0)
-			return usher_error_prefix(
-					reterr, r, "EndpointSlice %s/%s", s->space, s->name);
+			leave_out(l, r, s, usher_error_text(&why, r));
 	}
 	return 0;
 }
@@ -309,21 +337,34 @@ static void free_endpoints(struct usher_endpoints **e)
 	(void) usher_endpoints_unref(*e);
 }
 
+static void tell_of_left_out(struct answer *a, const struct left_out *l)
+{
+	if (l->count != a->left_out && l->count > 0)
+		usher_log(USHER_LOG_WARNING,
+				"%zu slices or endpoints of Service %s/%s cannot be used: %s; leaving "
+				"them out",
+				l->count, a->space, a->name, l->first.text);
+	a->left_out = l->count;
+}
+
 /* Put all slices of a service together. */
-static int build(const struct slice *const *slices, size_t count, const struct answer *a,
+static int build(const struct slice **slices, size_t count, struct answer *a,
 		struct usher_endpoints **ret, struct usher_error *reterr)
 {
 	cleanup(free_endpoints) struct usher_endpoints *set = usher_endpoints_new();
 	cleanup(free_choices) struct slice_choices choices = { 0 };
+	struct left_out l = { 0 };
 	int r;
 
 	if (!set)
 		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	if ((r = find_fault(slices, count, reterr)) < 0 ||
-			(r = slices_choose(slices, count, a->name, a->port, &choices, reterr)) <
-					0 ||
-			(r = add_choices(set, &choices, reterr)) < 0)
+	count = keep_faultless(slices, count, &l);
+	if ((r = slices_choose(slices, count, a->name, a->port, &choices, reterr)) < 0 ||
+			(r = add_choices(set, &choices, &l, reterr)) < 0)
 		return r;
+	if (l.count > 0 && usher_endpoints_count(set) == 0)
+		return usher_error_set(reterr, l.first.code, "%s", l.first.text);
+	tell_of_left_out(a, &l);
 	if (choices.conflicts > 0)
 		usher_log(USHER_LOG_DEBUG,
 				"Service %s/%s: %zu entries of its slices claim an address that "
@@ -394,7 +435,7 @@ static int find_slices(const struct answer *a, const struct slice ***ret, size_t
 	return 0;
 }
 
-static int find_set(const struct answer *a, struct usher_endpoints **ret, size_t *ret_slices,
+static int find_set(struct answer *a, struct usher_endpoints **ret, size_t *ret_slices,
 		enum usher_verdict *ret_verdict, struct usher_error *reterr)
 {
 	autofree const struct slice **slices = NULL;

@@ -19,6 +19,7 @@ struct answer {
 	bool was_there;       /* it had slices */
 	bool pods_are_due;    /* the Pods, or its endpoints, may have changed */
 	uint64_t pods_said;   /* sum of what was said about its endpoints' Pods */
+	size_t left_out;      /* slices and endpoints that were told of in the log */
 	uint64_t settle_usec; /* when what has disappeared is told; 0: nothing has */
 };
 

@@ -1,7 +1,8 @@
 /* EndpointSlices: read, and told to the answers of their services.
  *
  * A slice that contradicts the API's own types is kept with its fault, so that its Service can say
- * what is wrong while all others go on. */
+ * what is wrong while all others go on. One that an API server takes can do so, too: it does not
+ * look at the numbers of ports. */
 
 #include <arpa/inet.h>
 #include <errno.h>

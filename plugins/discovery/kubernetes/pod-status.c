@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "access.h"
-#include "own-json.h"
+#include "json-read.h"
 #include "path.h"
 #include "reading.h"
 
@@ -84,7 +84,7 @@ static int get_pod(struct pod_status *p, const char *space, const char *name,
 
 	if (r < 0 || (r = ask(p->http, "GET", path, NULL, NULL, &event, reterr)) < 0)
 		return r;
-	p->pod = json_loadb(event.data, event.data_size, 0, NULL);
+	(void) json_read(event.data, event.data_size, 0, &p->pod, NULL);
 	metadata = reading_get(p->pod, "metadata");
 	p->space = reading_text(metadata, "namespace");
 	p->name = reading_text(metadata, "name");

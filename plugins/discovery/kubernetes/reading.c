@@ -3,18 +3,19 @@
 #include <errno.h>
 #include <string.h>
 
-#include "own-json.h"
+#include "json-read.h"
 
 static int parse(const char *text, size_t size, json_t **ret, struct usher_error *reterr)
 {
-	json_error_t why;
-	json_t *j = json_loadb(text, size, 0, &why);
+	struct usher_error why = { 0 };
+	json_t *j = NULL;
+	int r = json_read(text, size, 0, &j, &why);
 
-	if (!j && json_error_code(&why) == json_error_out_of_memory)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	if (!j)
-		return usher_error_set(reterr, -EBADMSG,
-				"the answer is not what an API server says: %s", why.text);
+	if (r == -EBADMSG)
+		return usher_error_set(reterr, r, "the answer is not what an API server says: %s",
+				why.text);
+	if (r < 0)
+		return usher_error_set(reterr, r, "out of memory");
 	if (!json_is_object(j)) {
 		json_decref(j);
 		return usher_error_set(reterr, -EBADMSG,
@@ -201,7 +202,7 @@ int reading_failure(const struct usher_http_event *event, struct usher_error *re
 
 	if (r == 0 || !event->data)
 		return r;
-	root = json_loadb(event->data, event->data_size, 0, NULL);
+	(void) json_read(event->data, event->data_size, 0, &root, NULL);
 	message = reading_text(root, "message");
 	if (!message)
 		return r;

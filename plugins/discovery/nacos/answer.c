@@ -7,8 +7,9 @@
 #include <usher/plugin.h>
 
 #include "envelope.h"
+#include "json-read.h"
 #include "nacos.h"
-#include "own-json.h"
+#include "showable.h"
 
 #define USEC_PER_MSEC UINT64_C(1000)
 #define ID_MAX        (USHER_AUTHORITY_MAX + USHER_TEXT_MAX + 2)
@@ -93,16 +94,6 @@ static uint32_t scaled(double weight, unsigned scale)
 }
 
 /* ---- one instance ---- */
-
-static bool is_showable(const char *text)
-{
-	size_t size = 0;
-
-	for (; text[size]; size++)
-		if ((unsigned char) text[size] < 0x20 || text[size] == 0x7f)
-			return false;
-	return size <= USHER_TEXT_MAX;
-}
 
 /* A label that usher cannot hold is no reason to lose the instance. */
 static void add_label(struct instance *i, const char *name, const char *value)
@@ -357,11 +348,15 @@ void answer_instance_done(struct answer_instance *i)
 	*i = (struct answer_instance){ 0 };
 }
 
-static int keep_instance(const json_t *item, struct answer_instance *ret)
+/* What is read of it is written back whole. */
+static int keep_instance(
+		const json_t *item, struct answer_instance *ret, struct usher_error *reterr)
 {
 	const json_t *meta = json_object_get(item, "metadata");
 	const char *ip = json_text_at(item, "ip"), *cluster = json_text_at(item, "clusterName");
 
+	if (json_read_is_marked(json_object_get(item, "metadata")))
+		return json_read_refuse(reterr);
 	*ret = (struct answer_instance){
 		.port = (uint16_t) json_integer_at(item, "port", 0),
 		.weight = weight_of(item),
@@ -375,7 +370,7 @@ static int keep_instance(const json_t *item, struct answer_instance *ret)
 	if (ret->ip && ret->cluster && ret->metadata)
 		return 0;
 	answer_instance_done(ret);
-	return -ENOMEM;
+	return envelope_no_memory(reterr);
 }
 
 int answer_find(const char *text, size_t size, const char *id, struct answer_instance *ret,
@@ -400,8 +395,7 @@ int answer_find(const char *text, size_t size, const char *id, struct answer_ins
 			name_by_cluster(&i);
 		if (strcmp(i.id, id) != 0)
 			continue;
-		r = keep_instance(json_array_get(list, k), ret);
-		return r < 0 ? envelope_no_memory(reterr) : 0;
+		return keep_instance(json_array_get(list, k), ret, reterr);
 	}
 	return usher_error_set(reterr, -ENOENT, "%s is not listed", id);
 }
@@ -420,5 +414,5 @@ int answer_parse_instance(const char *text, size_t size, struct answer_instance 
 		r = read_name(data, &i, reterr);
 	if (r < 0)
 		return r;
-	return keep_instance(data, ret) < 0 ? envelope_no_memory(reterr) : 0;
+	return keep_instance(data, ret, reterr);
 }

@@ -46,10 +46,11 @@ struct answer_instance {
 	bool ours; /* usher has registered it */
 };
 
-/* The one that discovery calls `id`, in a list. ENOENT, EBADMSG, ENOMEM. */
+/* The one that discovery calls `id`, in a list. ENOENT, EBADMSG, EROFS (it cannot be
+ * written back), ENOMEM. */
 int answer_find(const char *text, size_t size, const char *id, struct answer_instance *ret,
 		struct usher_error *reterr);
-/* The one that is described alone. EBADMSG, ENOMEM. */
+/* The one that is described alone. EBADMSG, EROFS, ENOMEM. */
 int answer_parse_instance(const char *text, size_t size, struct answer_instance *ret,
 		struct usher_error *reterr);
 void answer_instance_done(struct answer_instance *i);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <usher/plugin.h>
 
+#include "json-read.h"
+
 int envelope_no_memory(struct usher_error *reterr)
 {
 	return usher_error_set(reterr, -ENOMEM, "out of memory");
@@ -10,16 +12,13 @@ int envelope_no_memory(struct usher_error *reterr)
 
 int envelope_load(const char *text, size_t size, json_t **ret, struct usher_error *reterr)
 {
-	json_error_t error;
+	struct usher_error why = { 0 };
+	int r = json_read(text, size, JSON_REJECT_DUPLICATES, ret, &why);
 
-	*ret = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-	if (*ret)
-		return 0;
-	if (json_error_code(&error) == json_error_out_of_memory)
-		return envelope_no_memory(reterr);
-	return usher_error_set(reterr, -EBADMSG,
-			"the answer is no JSON: line %d, column %d: %s; is this a server of Nacos?",
-			error.line, error.column, error.text);
+	if (r == -EBADMSG)
+		return usher_error_set(reterr, r,
+				"the answer is no JSON: %s; is this a server of Nacos?", why.text);
+	return r < 0 ? envelope_no_memory(reterr) : 0;
 }
 
 const char *json_text_at(const json_t *object, const char *key)

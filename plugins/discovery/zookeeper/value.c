@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "own-json.h"
+#include "json-read.h"
 
 /* Spring Cloud's state in the metadata, and beside it what it has no word for. */
 #define STATUS_LABEL   "instance_status"
@@ -251,17 +251,13 @@ static int read_any(struct zk_value *v, const char *port, struct usher_error *re
 int zk_value_read(const char *text, size_t size, const char *port, struct zk_value *ret,
 		struct usher_error *reterr)
 {
-	json_error_t why;
 	int r;
 
 	ret->endpoint = (struct usher_endpoint) USHER_ENDPOINT_INIT;
 	ret->made_count = ret->label_count = 0;
-	ret->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-	if (!ret->root && json_error_code(&why) == json_error_out_of_memory)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	if (!ret->root)
-		return usher_error_set(
-				reterr, -EBADMSG, "%d:%d: %s", why.line, why.column, why.text);
+	r = json_read(text, size, JSON_REJECT_DUPLICATES, &ret->root, reterr);
+	if (r < 0)
+		return r;
 	r = json_is_object(ret->root) ? read_any(ret, port, reterr)
 				      : wrong(reterr, "the data", "a map in JSON");
 	if (r < 0)
@@ -417,10 +413,12 @@ char *zk_value_write(enum zk_format format, const char *service, const char *id,
 int zk_value_set_state(const char *text, size_t size, enum usher_admin_state state, char **ret,
 		struct usher_error *reterr)
 {
-	autojson json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+	autojson json_t *root = NULL;
+	int r = json_read(text, size, JSON_REJECT_DUPLICATES, &root, NULL);
 	json_t *metadata = member(member(root, "payload"), "metadata");
-	int r;
 
+	if (r > 0)
+		return json_read_refuse(reterr);
 	if (!json_is_string(member(root, "address")))
 		return usher_error_set(reterr, -EROFS,
 				"its data have no room for a state; those of Spring Cloud and of "
