@@ -1,6 +1,8 @@
 """The real usherd against a Eureka server that is played, in good order and in bad."""
 
+import base64
 import json
+import statistics
 import time
 
 import pytest
@@ -416,6 +418,33 @@ def test_a_password_is_read_again_when_its_file_changes(usherd, server, tmp_path
     server.put("CATALOG", "b")
     daemon.wait_listed(["a", "b"])
     assert "dXNoZXI" not in daemon.log_text() and "two" not in daemon.log_text()
+
+
+def test_a_denial_for_ever_is_asked_about_less_and_less_often(usherd, server):
+    """Of many sources, the one in the middle waits longer for its seventh try than it did for its second."""
+    server.put("CATALOG", "a")
+    names = [f"s{i}" for i in range(21)]
+    daemon = usherd({
+        "sources": [{"name": name, "plugin": "eureka", "options": {
+            "servers": [server.url], "interval": "1s", "cache": "0s", "user": name, "password": "none"}} for name in names],
+        "defaults": {"sources": names[:1]},
+        "services": {name: {"sources": [{"source": name, "name": "catalog"}]} for name in names},
+    }).start()
+    for name in names:
+        daemon.wait_listed(["a"], name)
+    server.faults.append(Fault(lambda request: Reply("", 401), times=None))
+    began = time.monotonic()
+
+    def tries():
+        asked = [request for request in list(server.requests) if request.time > began]
+        users = [f"Basic {base64.b64encode(f'{name}:none'.encode()).decode()}" for name in names]
+        return [[request.time for request in asked if request.headers["authorization"] == user] for user in users]
+
+    wait_until("each has failed seven times", lambda: all(len(times) >= 7 for times in tries()), deadline=180, every=0.2)
+    early, late = (statistics.median(times[n] - times[n - 1] for times in tries()) for n in (1, 6))
+    # What the machine adds it adds to both. Without a longer wait they differ by that alone.
+    assert late - early > 0.5, (early, late)
+    assert all(set(daemon.listed(name)) == {"a"} for name in names)
 
 
 def test_two_hundred_services_need_one_connection(usherd, server):
