@@ -2,42 +2,26 @@
 
 import json
 import pathlib
-import shutil
 import time
 import urllib.error
 import urllib.request
 
-from servers import Process, fetched, run
-from usher import free_port
+from java_servers import JVM, JavaServer, class_path
 
 HERE = pathlib.Path(__file__).parent / "eureka"
-DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-JVM = ["-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 DATACENTER = {"@class": "com.netflix.appinfo.InstanceInfo$DefaultDataCenterInfo", "name": "MyOwn"}
-# Two cores that have other work to do need so long to start it.
-START_DEADLINE = 180
 
 
 def eureka_classes():
-    """The class path of the server and of what starts it."""
-    def make(folder):
-        shutil.copy(HERE / "pom.xml", folder)
-        run("mvn", "-B", "-q", "-f", folder / "pom.xml", f"{DEPENDENCIES}:copy-dependencies", f"{DEPENDENCIES}:build-classpath",
-            f"-DoutputDirectory={folder}/jars", f"-Dmdep.outputFile={folder}/class-path")
-        run("javac", "-cp", f"{folder}/jars/*", "-d", folder / "classes", HERE / "Eureka.java")
-
-    folder = fetched("eureka-5.0.3", make)
-    # In Maven's order: a class that two jars have is that of the first.
-    jars = [pathlib.Path(jar).name for jar in (folder / "class-path").read_text().strip().split(":")]
-    return ":".join([f"{folder}/classes", *(f"{folder}/jars/{jar}" for jar in jars)])
+    return class_path("eureka-5.0.3", HERE)
 
 
-class EurekaServer(Process):
+class EurekaServer(JavaServer):
     """Its caches are refreshed every half a second; all else is as Spring has it, also that it preserves itself."""
 
     def __init__(self, folder, hostname="127.0.0.1", memory="256m"):
         super().__init__(folder)
-        self.port, self.hostname, self.memory = free_port(), hostname, memory
+        self.hostname, self.memory = hostname, memory
         self.peer = self
         self.stamp = 0  # of the last description: of two the server takes the newer one
 
@@ -55,20 +39,19 @@ class EurekaServer(Process):
             "eureka.server.registry-sync-retries": 3, "eureka.server.registry-sync-retry-wait-ms": 500,
             "eureka.server.wait-time-in-ms-when-sync-empty": 0, "spring.main.banner-mode": "off",
         }
-        return ["java", *JVM, f"-Xmx{self.memory}", "-cp", eureka_classes(), "Eureka", *(f"--{k}={v}" for k, v in properties.items())]
+        return ["java", *JVM, f"-Xmx{self.memory}", "-cp", eureka_classes(), "Eureka",
+                *(f"--{name}={value}" for name, value in properties.items())]
 
-    def start(self, wait=True):
-        super().start(wait=False)
-        if wait:
-            self.wait_ready(START_DEADLINE)
-        return self
-
-    def is_ready(self):
+    def answers(self):
         try:
-            self.call("GET", "/apps/")
+            return self.one("NOBODY", "nobody") is None
         except OSError:
             return False
-        return True
+
+    def page(self):
+        """What it shows to people."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=60) as answer:
+            return answer.read().decode()
 
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()

@@ -1,60 +1,37 @@
 """A real server of Nacos."""
 
 import base64
+import contextlib
 import json
 import pathlib
-import shutil
-import socket
+import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
 
-from servers import Process, fetched, run
+from java_servers import JVM, START_DEADLINE, JavaServer, class_path
+from usher import DEADLINE, wait_until
 
 HERE = pathlib.Path(__file__).parent / "nacos"
-DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-JVM = ["-Xmx512m", "-Xms64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 
 
 def nacos_classes():
-    """The class path of the server and of what starts it."""
-    def make(folder):
-        shutil.copy(HERE / "pom.xml", folder)
-        run("mvn", "-B", "-q", "-f", folder / "pom.xml", f"{DEPENDENCIES}:copy-dependencies", f"{DEPENDENCIES}:build-classpath",
-            f"-DoutputDirectory={folder}/jars", f"-Dmdep.outputFile={folder}/class-path")
-        run("javac", "-cp", f"{folder}/jars/*", "-d", folder / "classes", HERE / "StartNacos.java")
-
-    folder = fetched("nacos-3.1.0-bugfix", make)
-    # In Maven's order: a class that two jars have is that of the first.
-    jars = [pathlib.Path(jar).name for jar in (folder / "class-path").read_text().strip().split(":")]
-    return ":".join([f"{folder}/classes", *(f"{folder}/jars/{jar}" for jar in jars)])
-
-
-def free_ports():
-    """The main port of a server: those of gRPC are above it, raft's below."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as main:
-            port = main.getsockname()[1]
-            try:
-                for other in (port - 1000, port + 1000, port + 1001):
-                    socket.create_server(("", other)).close()
-            except (OSError, OverflowError):
-                continue
-            return port
+    return class_path("nacos-3.1.0-bugfix", HERE)
 
 
 # Without signs of life for an hour, and without being looked after either.
 LASTING = {f"preserved.{name}.timeout": "3600000" for name in ("heart.beat", "ip.delete")}
 
 
-class NacosServer(Process):
+class NacosServer(JavaServer):
     """One server alone. password: that of the administrator, where nobody is let in without one."""
 
     ADMINISTRATOR = "nacos"
+    DISTANCES = [0, 1000, 1001, -1000]  # HTTP, gRPC for clients and for servers, raft
 
     def __init__(self, folder, password=None, properties=()):
         super().__init__(folder)
-        self.port, self.password, self.token = free_ports(), password, None
+        self.password, self.token = password, None
         auth = "true" if password else "false"
         lines = [f"nacos.core.auth.enabled={auth}", f"nacos.core.auth.admin.enabled={auth}", "nacos.core.auth.system.type=nacos",
                  "nacos.core.auth.server.identity.key=usher", "nacos.core.auth.server.identity.value=usher",
@@ -69,19 +46,16 @@ class NacosServer(Process):
         return f"http://127.0.0.1:{self.port}"
 
     def command(self):
-        return ["java", *JVM, "-Dnacos.standalone=true", f"-Dnacos.home={self.data}", "-Dnacos.deployment.type=server",
+        return ["java", *JVM, "-Xmx1g", "-Dnacos.standalone=true", f"-Dnacos.home={self.data}", "-Dnacos.deployment.type=server",
                 f"-Dnacos.server.main.port={self.port}", "-Dnacos.inetutils.ip-address=127.0.0.1",
                 "-Dderby.system.durability=test", "-cp", f"{self.folder}/conf:{nacos_classes()}", "StartNacos"]
 
-    def start(self, wait=True):
-        super().start(wait=False)
-        if wait:
-            self.wait_ready(300)
-            if self.password:
-                self.let_administrator_in()
-        return self
+    def wait_ready(self, *deadline):
+        super().wait_ready(*deadline)
+        if self.password:
+            self.let_administrator_in()
 
-    def is_ready(self):
+    def answers(self):
         try:
             return self.call("GET", "/v3/admin/core/state/readiness")
         except OSError:
@@ -149,3 +123,26 @@ class NacosServer(Process):
         self.call("POST", "/v3/auth/user", username=name, password=password)
         self.call("POST", "/v3/auth/role", username=name, role=f"role-{name}")
         self.call("POST", "/v3/auth/permission", role=f"role-{name}", resource="public:*:*", action=action)
+
+    @contextlib.contextmanager
+    def provided(self, services, endpoints):
+        """The services many-0, many-1 and so on, registered and kept by Nacos's own client."""
+        path = self.folder / "provider.log"
+        with open(path, "wb") as log:
+            provider = subprocess.Popen(
+                ["java", *JVM, f"-Duser.home={self.folder}", "-cp", nacos_classes(), "Provider", f"127.0.0.1:{self.port}",
+                 str(services), str(endpoints)], stdin=subprocess.PIPE, stdout=log, stderr=log, cwd=self.folder)
+
+        def is_done():
+            text = path.read_text(errors="replace")
+            if provider.poll() is not None:
+                raise RuntimeError(f"the provider ended with {provider.returncode}:\n{text[-4000:]}")
+            return "all are registered\n" in text
+
+        try:
+            wait_until("all are registered", is_done, START_DEADLINE)
+            yield
+            provider.stdin.close()
+            provider.wait(DEADLINE)
+        finally:
+            provider.kill()
