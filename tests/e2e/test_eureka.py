@@ -1,6 +1,7 @@
 """The real usherd against a Eureka server that is played, in good order and in bad."""
 
 import base64
+import gzip
 import json
 import statistics
 import time
@@ -445,6 +446,18 @@ def test_a_denial_for_ever_is_asked_about_less_and_less_often(usherd, server):
     # What the machine adds it adds to both. Without a longer wait they differ by that alone.
     assert late - early > 0.5, (early, late)
     assert all(set(daemon.listed(name)) == {"a"} for name in names)
+
+
+def test_an_answer_that_is_large_once_it_is_unpacked_is_read(usherd, server):
+    """A hundred thousand instances are 70 MB of JSON, and 2 MB on the way."""
+    server.put("CATALOG", "a")
+    whole = json.dumps(server.listed(server.apps["CATALOG"].values())).encode()
+    packed = gzip.compress(whole[:1] + b" " * (80 << 20) + whole[1:], 1)
+    server.faults.append(Fault(lambda request: Reply(packed, headers={"Content-Encoding": "gzip"}), times=None,
+                               when=lambda request: request.path.endswith("/apps/")))
+    daemon = start(usherd, server)
+    daemon.wait_listed(["a"])
+    wait_live(daemon)
 
 
 def test_two_hundred_services_need_one_connection(usherd, server):

@@ -14,6 +14,8 @@
 /* For the whole list, and without a byte. */
 #define ANSWER_TIMEOUT_USEC (120 * USEC_PER_SEC)
 #define IDLE_TIMEOUT_USEC   (10 * USEC_PER_SEC)
+/* Of the list of all, which may be unpacked faster than it is read: 70 MB for 100,000 instances. */
+#define ANSWER_MAX_BYTES (UINT64_C(512) << 20)
 /* For people and completion. */
 #define NAMES_USEC (30 * USEC_PER_SEC)
 
@@ -53,7 +55,8 @@ static int ask(struct poll *p, uint64_t now)
 	struct usher_http_request request = { .size = sizeof(request),
 		.flags = USHER_HTTP_STREAM,
 		.timeout_usec = ANSWER_TIMEOUT_USEC,
-		.idle_usec = IDLE_TIMEOUT_USEC };
+		.idle_usec = IDLE_TIMEOUT_USEC,
+		.max_bytes = ANSWER_MAX_BYTES };
 
 	p->asked = !p->server || schedule_all_is_due(&p->schedule, p->answered_usec, now)
 			? ASK_ALL
