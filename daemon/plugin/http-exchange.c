@@ -49,9 +49,26 @@ struct exchange *exchange_free(struct exchange *x)
 	free(x->path);
 	free(x->body);
 	free(x->head.data);
+	exchange_forget_data(x);
 	free(x->data.data);
 	free(x);
 	return NULL;
+}
+
+void exchange_forget_data(struct exchange *x)
+{
+	x->http->held -= x->data.size;
+	x->data.size = 0;
+}
+
+/* What will not be whole is given to nobody: its memory is for the others. */
+static void drop_part(struct exchange *x)
+{
+	if (x->flags & USHER_HTTP_STREAM)
+		return;
+	exchange_forget_data(x);
+	free(x->data.data);
+	x->data = (struct http_buffer){};
 }
 
 /* ---- what comes ---- */
@@ -120,12 +137,13 @@ static size_t on_data(char *data, size_t size, size_t count, void *userdata)
 	size_t bytes = size * count;
 
 	x->heard_usec = clock_boot_usec();
-	if (x->data.size + bytes > x->max_bytes) {
-		x->too_large = true;
+	x->too_large = x->data.size + bytes > x->max_bytes;
+	x->too_much = x->http->held + bytes > USHER_HTTP_HELD_MAX;
+	if (x->too_large || x->too_much || !http_buffer_add(&x->data, data, bytes)) {
+		drop_part(x);
 		return 0;
 	}
-	if (!http_buffer_add(&x->data, data, bytes))
-		return 0;
+	x->http->held += bytes;
 	if (x->flags & USHER_HTTP_STREAM)
 		http_queue(x);
 	return bytes;
@@ -354,7 +372,8 @@ int exchange_send(struct exchange *x)
 	x->server = x->http->server;
 	x->status = 0;
 	x->begun = false;
-	x->head.size = x->data.size = 0;
+	x->head.size = 0;
+	exchange_forget_data(x);
 	x->started_usec = x->heard_usec = clock_boot_usec();
 	x->sent_usec = 0;
 	set_connection(x);
@@ -392,6 +411,11 @@ static void judge(struct exchange *x, CURLcode code)
 		(void) snprintf(text, sizeof(text), "says more than %zu bytes",
 				(size_t) x->max_bytes);
 		set_error(x, -EMSGSIZE, text);
+	} else if (x->too_much) {
+		(void) snprintf(text, sizeof(text),
+				"this answer and the others under way have more than %zu MiB together",
+				(size_t) (USHER_HTTP_HELD_MAX >> 20));
+		set_error(x, -EMSGSIZE, text);
 	} else if (code == CURLE_WRITE_ERROR) {
 		set_error(x, -ENOMEM, "out of memory");
 	} else if (code != CURLE_OK) {
@@ -405,7 +429,7 @@ static void judge(struct exchange *x, CURLcode code)
 /* Whether it is the server that failed. */
 static bool gave_no_answer(const struct exchange *x)
 {
-	return x->error < 0 && x->error != -ENOMEM && !x->too_large;
+	return x->error < 0 && x->error != -ENOMEM && x->error != -EMSGSIZE;
 }
 
 bool exchange_finish(struct exchange *x, CURLcode code)
@@ -425,6 +449,8 @@ bool exchange_finish(struct exchange *x, CURLcode code)
 		if (gave_no_answer(x))
 			usher_http_leave(x->http, x->http->servers[x->server]);
 	}
+	if (x->error < 0)
+		drop_part(x);
 	x->over = true;
 	http_queue(x);
 	return false;

@@ -36,8 +36,8 @@ struct exchange {
 	bool begun;      /* the last line of the headers has come */
 	bool told_begun; /* a stream's BEGIN has been given */
 	bool over;
-	bool repeated;              /* it was sent again because credentials had changed */
-	bool too_large, idle, lost; /* why we broke it off */
+	bool repeated; /* it was sent again because credentials had changed */
+	bool too_large, too_much, idle, lost; /* why we broke it off; too_much: of all together */
 	int error;
 	struct usher_error why;
 	char error_text[CURL_ERROR_SIZE];
@@ -63,6 +63,7 @@ struct usher_http {
 
 	uint64_t last_id;
 	size_t count;
+	uint64_t held;              /* bytes of what the answers have in `data` */
 	struct exchange *exchanges; /* those under way, and those with events left */
 	struct exchange *queue, *queue_last;
 	struct exchange *told;    /* whose data the last event lent; freed by the next call if it is
@@ -82,6 +83,8 @@ int exchange_send(struct exchange *x);
 bool exchange_finish(struct exchange *x, CURLcode code);
 /* Nothing came for too long. */
 void exchange_break_off_idle(struct exchange *x);
+/* What was held of the answer is given, or worth nothing any more. */
+void exchange_forget_data(struct exchange *x);
 
 /* False: no memory. */
 bool http_buffer_add(struct http_buffer *b, const char *data, size_t size);

@@ -411,6 +411,7 @@ static void lend(struct exchange *x, struct usher_http_event *ret)
 	struct usher_http *h = x->http;
 	struct http_buffer came = x->data;
 
+	exchange_forget_data(x);
 	x->data = h->lent;
 	x->data.size = 0;
 	h->lent = came;

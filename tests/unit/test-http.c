@@ -152,6 +152,60 @@ static void test_an_answer_that_is_too_large_fails(void **state)
 	tear_down(&b);
 }
 
+#define MUCH ((size_t) 48 << 20)
+
+static bool answer_much(struct scripted_connection *c)
+{
+	char *body = malloc(MUCH + 1);
+	bool goes_on;
+
+	assert_non_null(body);
+	memset(body, 'x', MUCH);
+	body[MUCH] = '\0';
+	goes_on = scripted_reply(c, "200 OK", "", body);
+	free(body);
+	return goes_on;
+}
+
+static bool all_are_over(const struct usher_http *h)
+{
+	for (const struct exchange *x = h->exchanges; x; x = x->next)
+		if (!x->over)
+			return false;
+	return true;
+}
+
+static void test_what_answers_hold_together_has_a_maximum(void **state)
+{
+	struct usher_http_request request = {
+		.size = sizeof(request), .path = "/", .timeout_usec = 120 * USEC_PER_SEC
+	};
+	unsigned refused = 0;
+	struct bench b;
+
+	(void) state;
+	set_up(&b, answer_much);
+	open_http(&b);
+	for (unsigned i = 0; i < 4; i++)
+		assert_ok(usher_http_start(b.http, &request, NULL));
+	while (!all_are_over(b.http)) {
+		struct pollfd fd = { .fd = http_fd(b.http), .events = POLLIN };
+
+		(void) poll(&fd, 1, 100);
+		(void) http_process(b.http);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		struct usher_http_event event = next_event(b.http);
+
+		refused += event.error == -EMSGSIZE &&
+				strstr(event.why.text, "have more than 128 MiB together");
+	}
+	assert_int_equal(refused, 2);
+	/* What has been given does not count. */
+	assert_int_equal(ask(&b, "/").error, 0);
+	tear_down(&b);
+}
+
 static bool answer_cut_short(struct scripted_connection *c)
 {
 	scripted_say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"half\"");
@@ -578,6 +632,7 @@ int main(void)
 		cmocka_unit_test(test_an_answer_is_given_whole_with_status_and_headers),
 		cmocka_unit_test(test_a_status_that_is_no_success_has_words_and_a_code),
 		cmocka_unit_test(test_an_answer_that_is_too_large_fails),
+		cmocka_unit_test(test_what_answers_hold_together_has_a_maximum),
 		cmocka_unit_test(test_an_answer_that_ends_early_fails),
 		cmocka_unit_test(test_a_redirection_is_an_answer_and_not_followed),
 		cmocka_unit_test(test_an_answer_that_does_not_come_in_time_fails),

@@ -38,6 +38,9 @@ struct usher_http;
 /* Of an answer that is given whole, and of what waits of a stream, where the request does not say
  * less. */
 #define USHER_HTTP_ANSWER_MAX (UINT64_C(64) << 20)
+/* Of all answers of one registry together that have not been given yet. The one that would be over
+ * it fails with EMSGSIZE. */
+#define USHER_HTTP_HELD_MAX (UINT64_C(128) << 20)
 
 enum usher_http_auth {
 	USHER_HTTP_AUTH_NONE,
