@@ -304,6 +304,20 @@ static void an_empty_line_is_a_sign_of_life(void **state)
 	assert_int_equal(answer(s)->offers, 1);
 }
 
+/* It goes back to the wait, where it is told to stop, whatever the program does. */
+static void a_stream_that_floods_is_taken_in_turns(void **state)
+{
+	struct scene *s = *state;
+
+	s->plugin.mode = EXEC_STREAM;
+	s->wanted_confirms = 3;
+	run(s, "echo '" ONE "'; exec yes ''", 1, 0);
+	assert_int_equal(answer(s)->confirms, 3);
+	s->wanted_confirms += 1;
+	run(s, "echo '" ONE "'; exec yes '{\"confirm\": true}'", 1, 0);
+	assert_true(answer(s)->confirms < 1000);
+}
+
 static void a_sign_of_life_before_the_first_line_proves_nothing(void **state)
 {
 	struct scene *s = *state;
@@ -586,6 +600,7 @@ int main(void)
 		RUN(what_lacks_endpoints_after_a_failure_is_doubted_until_it_is_said_twice),
 		RUN(each_line_of_a_stream_is_the_directory),
 		RUN(an_empty_line_is_a_sign_of_life),
+		RUN(a_stream_that_floods_is_taken_in_turns),
 		RUN(a_sign_of_life_before_the_first_line_proves_nothing),
 		RUN(a_stream_that_says_nothing_is_started_again),
 		RUN(a_stream_that_ends_is_a_failure_and_started_again),

@@ -23,6 +23,8 @@
 /* After a failure the first answers may be those of something that has not found everybody yet:
  * what they lack is doubted until it was lacking twice. */
 #define TRUSTED_AFTER 2
+/* Of a stream, before anything else is looked at: a program that floods is not all there is. */
+#define LINES_AT_ONCE 256
 
 struct running {
 	const struct exec *exec;
@@ -35,6 +37,7 @@ struct running {
 	uint64_t observed_usec;      /* the directory, or when it was confirmed */
 	uint64_t due_usec;           /* the next run */
 	unsigned good;               /* answers in turn since the last failure */
+	bool has_more;               /* lines that are read and not taken */
 	bool has_failed;
 	unsigned failures; /* in turn */
 	uint64_t random;
@@ -104,6 +107,7 @@ static void fail(struct running *r, int code, const struct usher_error *why)
 		r->directory = directory_free(r->directory);
 	}
 	r->has_failed = true;
+	r->has_more = false;
 	r->good = 0;
 	r->program = program_free(r->program);
 	r->due_usec = retry_now_usec() + retry_delay_usec(&r->random, ++r->failures);
@@ -122,19 +126,9 @@ static void put_directory(struct running *r, struct directory *d, uint64_t obser
 		r->trusted = directory_free(r->trusted);
 }
 
-/* 0, or why it is no answer. */
-static int take_text(struct running *r, const char *text, size_t size, uint64_t observed_usec,
-		struct usher_error *reterr)
+/* Nothing has changed since the last answer. */
+static int take_confirmation(struct running *r, uint64_t observed_usec, struct usher_error *reterr)
 {
-	struct directory *d = NULL;
-	int result = directory_parse(exec_name(r->exec), text, size, &d, reterr);
-
-	if (result < 0)
-		return result;
-	if (result == 0) {
-		put_directory(r, d, observed_usec);
-		return 0;
-	}
 	if (!r->directory)
 		return usher_error_set(reterr, -EBADMSG,
 				"%s: says that nothing has changed, and has said nothing before; the "
@@ -144,6 +138,21 @@ static int take_text(struct running *r, const char *text, size_t size, uint64_t 
 	r->failures = 0;
 	r->good++;
 	tell(r, true);
+	return 0;
+}
+
+/* 0, or why it is no answer. */
+static int take_text(struct running *r, const char *text, size_t size, uint64_t observed_usec,
+		struct usher_error *reterr)
+{
+	struct directory *d = NULL;
+	int result = directory_parse(exec_name(r->exec), text, size, &d, reterr);
+
+	if (result < 0)
+		return result;
+	if (result > 0)
+		return take_confirmation(r, observed_usec, reterr);
+	put_directory(r, d, observed_usec);
 	return 0;
 }
 
@@ -167,30 +176,41 @@ static bool is_blank(const char *text, size_t size)
 	return true;
 }
 
-/* An empty line is a sign of life: nothing has changed. */
+static int check_line(const struct running *r, size_t size, struct usher_error *reterr)
+{
+	if (size <= r->exec->output_max)
+		return 0;
+	return program_error(r->program, reterr, -EMSGSIZE,
+			"a line has more than the %llu bytes that it may (output_max)",
+			(unsigned long long) r->exec->output_max);
+}
+
+/* Empty lines are a sign of life, and any number of them is one: nothing has changed. */
 static int take_lines(struct running *r, uint64_t now, struct usher_error *reterr)
 {
-	static const char confirmation[] = "{\"confirm\": true}";
+	bool is_confirmed = false;
+	unsigned count = 0;
 	const char *line;
 	size_t size;
 	int result = 0;
 
-	while (result == 0 && program_next_line(r->program, &line, &size)) {
+	r->has_more = false;
+	while (result == 0 && !r->has_more && program_next_line(r->program, &line, &size)) {
 		r->heard_usec = now;
-		if (size > r->exec->output_max)
-			return program_error(r->program, reterr, -EMSGSIZE,
-					"a line has more than the %llu bytes that it may (output_max)",
-					(unsigned long long) r->exec->output_max);
-		if (is_blank(line, size))
-			result = take_text(r, confirmation, strlen(confirmation), now, reterr);
-		else
+		result = check_line(r, size, reterr);
+		if (result == 0 && !is_blank(line, size))
 			result = take_text(r, line, size, now, reterr);
+		else if (result == 0 && r->directory)
+			is_confirmed = true;
+		else if (result == 0)
+			result = take_confirmation(r, now, reterr);
+		r->has_more = ++count == LINES_AT_ONCE;
 	}
 	(void) program_output(r->program, &size);
-	if (result == 0 && size > r->exec->output_max)
-		return program_error(r->program, reterr, -EMSGSIZE,
-				"a line has more than the %llu bytes that it may (output_max)",
-				(unsigned long long) r->exec->output_max);
+	if (result == 0 && !r->has_more)
+		result = check_line(r, size, reterr);
+	if (result == 0 && is_confirmed)
+		result = take_confirmation(r, now, reterr);
 	return result;
 }
 
@@ -248,11 +268,13 @@ static void process(struct running *r)
 {
 	struct usher_error why = { 0 };
 	uint64_t now = retry_now_usec();
-	int ended = program_process(r->program, &why), result = ended < 0 ? ended : 0;
+	/* What it prints meanwhile waits in its pipe. */
+	int ended = r->has_more ? 0 : program_process(r->program, &why);
+	int result = ended < 0 ? ended : 0;
 
 	if (result == 0 && r->exec->mode == EXEC_STREAM)
 		result = take_lines(r, now, &why);
-	if (result == 0 && ended > 0)
+	if (result == 0 && ended > 0 && !r->has_more)
 		result = take_end(r, now, &why);
 	if (result == 0 && r->program)
 		result = check_time(r, now, &why);
@@ -274,7 +296,7 @@ static int run_on(struct running *r)
 			wait.fd = program_fd(r->program);
 			wait.events = POLLIN;
 		}
-		wait.timeout_usec = until > now ? until - now : 1;
+		wait.timeout_usec = until > now && !r->has_more ? until - now : 1;
 		woken_by = usher_source_wait(r->source, &wait);
 		if (woken_by <= 0)
 			return woken_by;
