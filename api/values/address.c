@@ -79,7 +79,7 @@ static bool is_host_name(const char *text)
 	return label > 0 && text[length - 1] != '-' && !numeric;
 }
 
-int usher_address_check(const char *text, struct usher_error *reterr)
+static int check_form(const char *text, struct usher_error *reterr)
 {
 	if (!text || !*text)
 		return usher_error_set(reterr, -EINVAL, "the address is empty");
@@ -95,6 +95,32 @@ int usher_address_check(const char *text, struct usher_error *reterr)
 				text);
 	return usher_error_set(reterr, -EINVAL,
 			"address \"%s\" is neither an IPv4 or IPv6 address nor a host name", text);
+}
+
+/* Unspecified, multicast or broadcast: who connects there reaches itself, or nobody. */
+static bool is_nobodys(const char *text)
+{
+	struct in6_addr address;
+	struct in_addr address_v4;
+
+	if (inet_pton(AF_INET, text, &address_v4) == 1) {
+		in_addr_t host = ntohl(address_v4.s_addr);
+
+		return host == INADDR_ANY || host == INADDR_BROADCAST || IN_MULTICAST(host);
+	}
+	return inet_pton(AF_INET6, text, &address) == 1 &&
+			(IN6_IS_ADDR_UNSPECIFIED(&address) || IN6_IS_ADDR_MULTICAST(&address));
+}
+
+int usher_address_check(const char *text, struct usher_error *reterr)
+{
+	int r = check_form(text, reterr);
+
+	if (r == 0 && is_nobodys(text))
+		return usher_error_set(reterr, -EINVAL,
+				"address \"%s\" is nobody's; write one that the instance is reached at",
+				text);
+	return r;
 }
 
 const char *address_canonical(const char *text, char *buffer)
@@ -166,7 +192,7 @@ int usher_authority_parse(const char *text, uint16_t default_port, char *ret_add
 	if (text[0] == '[' && !is_ipv6(address, NULL, 0))
 		return usher_error_set(reterr, -EINVAL,
 				"\"%s\": what stands in brackets is no IPv6 address", text);
-	r = usher_address_check(address, reterr);
+	r = check_form(address, reterr);
 	if (r < 0)
 		return r;
 	if (port_text) {

@@ -244,6 +244,12 @@ static void addresses_are_judged_by_their_form(void **state)
 		{ "fd00::10%eth0",
 				"address \"fd00::10%eth0\" is neither an IPv4 or IPv6 address nor a host name" },
 		{ "-a", "address \"-a\" is neither an IPv4 or IPv6 address nor a host name" },
+		{ "0.0.0.0", "address \"0.0.0.0\" is nobody's; write one that the instance is reached at" },
+		{ "239.1.2.3", "address \"239.1.2.3\" is nobody's; write one that the instance is reached at" },
+		{ "255.255.255.255",
+				"address \"255.255.255.255\" is nobody's; write one that the instance is reached at" },
+		{ "::", "address \"::\" is nobody's; write one that the instance is reached at" },
+		{ "ff02::1", "address \"ff02::1\" is nobody's; write one that the instance is reached at" },
 		{ "a b", "address \"a b\" is neither an IPv4 or IPv6 address nor a host name" },
 	};
 

@@ -153,8 +153,9 @@ bool usher_endpoints_same(const struct usher_endpoints *a, size_t i,
  */
 int usher_weight_parse(const char *text, uint32_t *ret);
 
-/* Whether text is an IPv4 or IPv6 address (no brackets) or a host name (RFC 1123, underscores
- * allowed, 253 bytes at most). EINVAL, with the reason and the remedy. */
+/* Whether text is an IPv4 or IPv6 address (no brackets; not an unspecified, multicast or broadcast
+ * one, where nobody is reached) or a host name (RFC 1123, underscores allowed, 253 bytes at most).
+ * EINVAL, with the reason and the remedy. */
 int usher_address_check(const char *text, struct usher_error *reterr);
 /* Take "10.0.0.5:8080", "host:8080" or "[fd00::10]:8080" apart. An IPv6 address with a port and
  * without brackets is ambiguous and refused. ret_address needs USHER_TEXT_MAX bytes. A missing port

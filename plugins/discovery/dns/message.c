@@ -1,5 +1,6 @@
 #include "message.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -167,13 +168,13 @@ static int append(struct message_record **all, size_t *count, size_t *space,
 	return 0;
 }
 
-/* Nobody lives at 0.0.0.0 or ::, which filters answer in place of what they block. */
+/* Filters answer 0.0.0.0 or :: in place of what they block. */
 static bool is_somewhere(const uint8_t *address, size_t size)
 {
-	for (size_t i = 0; i < size; i++)
-		if (address[i] != 0)
-			return true;
-	return false;
+	char text[INET6_ADDRSTRLEN];
+
+	return inet_ntop(size == 4 ? AF_INET : AF_INET6, address, text, sizeof(text)) &&
+			usher_address_check(text, NULL) == 0;
 }
 
 /* What stands in the record, which must fill its size. Returns whether it can be used. */
