@@ -153,7 +153,7 @@ def test_a_target_without_an_address_does_not_keep_the_others_from_use(usherd, d
     daemon = start(usherd, dns)
     daemon.wait_listed(ids(2))
     wait_live(daemon)
-    assert "1 of 2 targets of _http._tcp.web.test have no address and are left out, such as t1.test" in daemon.log_text()
+    daemon.wait_said("1 of 2 targets of _http._tcp.web.test have no address and are left out, such as t1.test")
     offer(dns, 1, 2)
     daemon.wait_listed(ids(1, 2))
 
@@ -331,7 +331,7 @@ def test_an_answer_over_udp_that_hides_most_of_the_targets_hides_nobody(usherd, 
     asked = len(dns.asked(WEB, SRV))
     wait_until("20 more answers have come", lambda: len(dns.asked(WEB, SRV)) > asked + 20)
     assert set(daemon.listed()) == set(ids(*range(1, 13)))
-    assert f"Each answer for {WEB} has another part of its records, such as 3" in daemon.log_text()
+    daemon.wait_said(f"Each answer for {WEB} has another part of its records, such as 3")
 
 
 def seen_in(lines):

@@ -59,7 +59,7 @@ def test_it_is_a_source_and_a_stage(usherd, sample, tmp_path):
     assert about["loaded"] and about["version"] == "0.3" and about["abi"] == "1.1"
     assert sorted(about["facets"]) == ["discovery", "stage"]
     assert [o["name"] for o in about["options"]] == ["endpoints", "below"]
-    assert "offered to 1 services" in daemon.log_text()
+    daemon.wait_said("offered to 1 services")
 
 
 def test_a_new_file_is_loaded_by_a_reload_and_a_changed_one_waits_for_a_restart(usherd, sample, tmp_path):

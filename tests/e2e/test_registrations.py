@@ -199,7 +199,7 @@ def test_a_stop_does_not_wait_long_for_a_registry_that_is_away(start, registry):
     registry.wait_entry(f"{HERE} 80 ready 1")
     registry.behave("away")
     daemon.stop()
-    assert "is not out of its registries yet" in daemon.log_text()
+    daemon.wait_said("is not out of its registries yet")
     registry.behave_well()
     daemon.start()
     wait_state(daemon, "registered")
@@ -330,7 +330,7 @@ def test_a_lost_lease_is_registered_again_with_the_newest_content(start, registr
     registry.wait_entry(f"{HERE} 80 ready 50")
     registry.lose()
     registry.wait_entry(f"{HERE} 80 ready 50")
-    assert "there is no lease" in daemon.log_text()
+    daemon.wait_said("there is no lease")
 
 
 def test_a_registry_that_is_wiped_has_everything_again(start, registry):

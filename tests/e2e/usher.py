@@ -231,6 +231,10 @@ class Usherd:
         """What this run of usherd has logged."""
         return self.log_path.read_bytes()[self.log_mark:].decode(errors="replace")
 
+    def wait_said(self, text):
+        """What is published may be logged a moment later."""
+        wait_until(f"it is logged: {text}", lambda: text in self.log_text())
+
     # ---- the API ----
 
     def answers(self):
