@@ -186,6 +186,9 @@ int usher_authority_parse(const char *text, uint16_t default_port, char *ret_add
 	const char *port_text = NULL;
 	int r;
 
+	if (strchr(text, '@')) /* who writes that means USER:PASSWORD@, which nobody is to see */
+		return usher_error_set(reterr, -EINVAL,
+				"there is an \"@\" in it; write ADDRESS:PORT, and credentials elsewhere");
 	r = authority_split(text, address, &port_text, reterr);
 	if (r < 0)
 		return r;

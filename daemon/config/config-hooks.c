@@ -91,8 +91,8 @@ static int url_read(const struct usher_node *n, void *field, struct usher_error 
 	if (r < 0)
 		return r;
 	if (strncmp(*url, "http://", 7) != 0 && strncmp(*url, "https://", 8) != 0)
-		return place_error(reterr, n, -EINVAL, "\"%s\" is not a URL of http:// or https://",
-				*url);
+		return place_error(reterr, n, -EINVAL,
+				"is not a URL of http:// or https:// (not shown, for a password may stand in it)");
 	return 0;
 }
 

@@ -109,6 +109,7 @@ static void probe_http(const struct probe_target *target, struct probe_outcome *
 	bool ipv6 = strchr(target->address, ':') != NULL;
 	struct usher_error err = {};
 	autofree char *url = NULL;
+	char shown[256];
 	int status;
 
 	if (asprintf(&url, "%s://%s%s%s:%u%s%s", target->secure ? "https" : "http", ipv6 ? "[" : "",
@@ -131,7 +132,8 @@ static void probe_http(const struct probe_target *target, struct probe_outcome *
 		return;
 	}
 	ret->result = status / 100 == 2 ? PROBE_UP : PROBE_HTTP_STATUS;
-	(void) snprintf(ret->text, sizeof(ret->text), "GET %.200s answered %d", url, status);
+	(void) snprintf(ret->text, sizeof(ret->text), "GET %.200s answered %d",
+			http_call_show(url, shown, sizeof(shown)), status);
 }
 
 void probe_run(const struct probe_target *target, struct probe_outcome *ret)

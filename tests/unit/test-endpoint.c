@@ -284,6 +284,7 @@ static void an_authority_is_taken_apart_or_refused(void **state)
 		{ "host:", NULL, 0 },
 		{ ":80", NULL, 0 },
 		{ "host:8o", NULL, 0 },
+		{ "user:S3CRET@host:80", NULL, 0 },
 	};
 
 	(void) state;
@@ -296,6 +297,7 @@ static void an_authority_is_taken_apart_or_refused(void **state)
 		assert_int_equal(r, cases[i].address ? 0 : -EINVAL);
 		if (r < 0) {
 			assert_true(err.text[0]);
+			assert_null(strstr(err.text, "S3CRET"));
 			continue;
 		}
 		assert_string_equal(address, cases[i].address);
