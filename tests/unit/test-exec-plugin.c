@@ -218,6 +218,28 @@ static void a_program_that_is_not_there_says_so(void **state)
 	assert_failed(s, ENOENT, "/nonexistent/program: cannot be started");
 }
 
+static void a_folder_that_is_not_there_is_not_taken_for_the_program(void **state)
+{
+	struct scene *s = *state;
+
+	s->plugin.shell = false;
+	s->plugin.folder = "/nonexistent/folder";
+	run(s, "/bin/true", 0, 1);
+	assert_failed(s, ENOENT,
+			"/bin/true: cannot be started in its folder /nonexistent/folder: No such file");
+}
+
+static void a_folder_that_is_none_is_not_taken_for_the_program(void **state)
+{
+	struct scene *s = *state;
+
+	s->plugin.shell = false;
+	s->plugin.folder = "/bin/true";
+	run(s, "/bin/true", 0, 1);
+	assert_failed(s, ENOTDIR,
+			"/bin/true: cannot be started in its folder /bin/true: Not a directory");
+}
+
 static void one_that_hangs_is_ended_with_what_it_started(void **state)
 {
 	struct scene *s = *state;
@@ -594,6 +616,8 @@ int main(void)
 		RUN(what_ends_badly_is_no_answer_whatever_it_printed),
 		RUN(a_text_for_the_shell_is_told_to_nobody),
 		RUN(a_program_that_is_not_there_says_so),
+		RUN(a_folder_that_is_not_there_is_not_taken_for_the_program),
+		RUN(a_folder_that_is_none_is_not_taken_for_the_program),
 		RUN(one_that_hangs_is_ended_with_what_it_started),
 		RUN(one_that_ignores_the_order_to_end_is_killed),
 		RUN(a_program_inherits_no_environment_and_no_descriptor),

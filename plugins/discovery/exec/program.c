@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -222,6 +223,30 @@ static int start(struct program *p, const char *const *words, const char *input)
 	return r;
 }
 
+/* Why nothing can be started in this folder; 0: it can. */
+static int check_folder(const char *folder)
+{
+	struct stat s;
+
+	if (stat(folder, &s) < 0)
+		return -errno;
+	if (!S_ISDIR(s.st_mode))
+		return -ENOTDIR;
+	return faccessat(AT_FDCWD, folder, X_OK, AT_EACCESS) < 0 ? -errno : 0;
+}
+
+/* The same errno may be meant of the program and of the folder. */
+static int refuse_start(const struct exec *e, int code, struct usher_error *reterr)
+{
+	int fault = check_folder(e->folder);
+	char folder[300] = "";
+
+	if (fault < 0)
+		(void) snprintf(folder, sizeof(folder), " in its folder %.250s", e->folder);
+	return usher_error_set(reterr, code, "%s: cannot be started%s: %s", exec_name(e), folder,
+			usher_error_text(NULL, fault < 0 ? fault : code));
+}
+
 int program_start(const struct exec *e, const char *const *words, const char *input,
 		struct program **ret, struct usher_error *reterr)
 {
@@ -238,8 +263,7 @@ int program_start(const struct exec *e, const char *const *words, const char *in
 	r = p->epoll_fd < 0 ? -errno : start(p, words, input);
 	if (r < 0) {
 		(void) program_free(p);
-		errno = -r;
-		return usher_error_set(reterr, r, "%s: cannot be started: %m", exec_name(e));
+		return refuse_start(e, r, reterr);
 	}
 	*ret = p;
 	return 0;
