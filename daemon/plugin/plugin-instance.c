@@ -3,9 +3,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "ownership.h"
+#include "place.h"
 #include "plugin-options.h"
 #include "text.h"
 
@@ -65,7 +68,7 @@ static int refuse_facet(struct plugins *plugins, const struct plugin_use *use,
 }
 
 /* Put the place in front of a message that has none yet. */
-static int place_error(const struct plugin_use *use, int code, struct usher_error *reterr)
+static int add_place(const struct plugin_use *use, int code, struct usher_error *reterr)
 {
 	if (!use->place)
 		return code;
@@ -83,7 +86,7 @@ static int find_facet(struct plugins *plugins, const struct plugin_use *use,
 	r = plugins_find(plugins, use->plugin, ret, reterr);
 	if (r >= 0 && !has_facet(*ret, facet))
 		r = refuse_facet(plugins, use, facet, reterr);
-	return r < 0 ? place_error(use, r, reterr) : 0;
+	return r < 0 ? add_place(use, r, reterr) : 0;
 }
 
 /* Counting a reference changes nothing that the const of a node protects. */
@@ -95,6 +98,50 @@ static struct usher_document *ref_document(const struct usher_node *node)
 	} document = { .borrowed = usher_node_document(node) };
 
 	return usher_document_ref(document.counted);
+}
+
+/* The option, or the item of its list, that a message begins with: "servers[1]: is ...". ret_rest:
+ * the message behind it. NULL: it begins with none that is given. */
+static const struct usher_node *find_told_option(
+		const struct usher_node *options, const char *text, const char **ret_rest)
+{
+	size_t length = strcspn(text, "[: ");
+	const struct usher_node *n;
+	char name[64];
+
+	if (length >= sizeof(name))
+		return NULL;
+	(void) snprintf(name, sizeof(name), "%.*s", (int) length, text);
+	n = usher_node_get(options, name);
+	text += length;
+	if (n && *text == '[') {
+		char *end;
+		size_t item = strtoul(text + 1, &end, 10);
+
+		if (item < usher_node_count(n)) /* one text stands for a list of one */
+			n = usher_node_at(n, item);
+		text = end + strspn(end, "]");
+	}
+	if (!n || strncmp(text, ": ", 2) != 0)
+		return NULL;
+	*ret_rest = text + 2;
+	return n;
+}
+
+/* What init has said gets a place: that of the option that it is about, if it tells. */
+static int place_refusal(const struct plugin_use *use, int code, struct usher_error *reterr)
+{
+	const struct usher_node *option;
+	const char *rest;
+	struct usher_error said;
+
+	if (!reterr)
+		return code;
+	said = *reterr;
+	option = find_told_option(use->options, usher_error_text(&said, code), &rest);
+	if (option)
+		return place_error(reterr, option, code, "%s", rest);
+	return add_place(use, usher_error_prefix(reterr, code, "%s", use->plugin), reterr);
 }
 
 static int instance_init(struct plugin_instance *instance, const struct plugin_use *use,
@@ -113,8 +160,7 @@ static int instance_init(struct plugin_instance *instance, const struct plugin_u
 	if (r >= 0 && plugin->init) {
 		r = plugin->init(data, reterr);
 		if (r < 0)
-			r = place_error(use, usher_error_prefix(reterr, r, "%s", use->plugin),
-					reterr);
+			r = place_refusal(use, r, reterr);
 	}
 	if (r < 0) {
 		free(data);

@@ -19,6 +19,8 @@ static int complete_init(void *instance, struct usher_error *reterr)
 
 	if (c->count == 13)
 		return usher_error_set(reterr, -EINVAL, "13 is no count for %s", c->path);
+	if (c->count == 14)
+		return usher_error_set(reterr, -EINVAL, "count: is not wanted");
 	c->greeting = strdup("hello");
 	return c->greeting ? 0 : -ENOMEM;
 }

@@ -561,7 +561,7 @@ static void test_options_out_of_range_are_refused_with_the_range(void **state)
 
 	(void) state;
 	assert_errno(usher_plugin.init(&e, &err), ERANGE);
-	assert_string_equal(err.text, "interval: is not in 1s..10m");
+	assert_string_equal(err.text, "interval: 500ms is not in 1s..10m");
 	e.interval_usec = 10 * SEC;
 	assert_ok(usher_plugin.init(&e, &err));
 	e.lease_usec = SEC;

@@ -689,6 +689,20 @@ static void what_init_refuses_is_refused_with_its_place(void **state)
 	assert_string_equal(err.text, "usher.yaml:1:1: complete: 13 is no count for /etc/x");
 }
 
+static void what_init_says_of_an_option_is_told_with_the_place_of_that_option(void **state)
+{
+	struct plugin_instance *instance = NULL;
+	struct folder *f = *state;
+	struct usher_error err = {};
+
+	copy(f, "complete");
+	load(f);
+	assert_errno(make_instance(f, "complete", FACET_DISCOVERY, "{path: /etc/x, count: 14}",
+				     &instance, &err),
+			EINVAL);
+	assert_string_equal(err.text, "usher.yaml:1:23: count: is not wanted");
+}
+
 static void wrong_options_are_refused(void **state)
 {
 	struct plugin_instance *instance = NULL;
@@ -764,6 +778,7 @@ int main(void)
 		loader_test(running_out_of_memory_is_no_refusal),
 		loader_test(an_instance_has_its_options_and_keeps_what_they_point_to),
 		loader_test(what_init_refuses_is_refused_with_its_place),
+		loader_test(what_init_says_of_an_option_is_told_with_the_place_of_that_option),
 		loader_test(wrong_options_are_refused),
 		loader_test(a_missing_facet_is_refused_and_those_that_have_it_are_named),
 	};

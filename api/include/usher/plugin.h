@@ -439,7 +439,8 @@ struct usher_plugin {
 	size_t instance_size;
 	const struct usher_option *options;
 	/* After the options are parsed; NULL: nothing to do. Called by the thread that loads, may
-	 * not block. */
+	 * not block. An error that begins with an option ("wait: is too long", "servers[1]: ...")
+	 * is shown with the place of that one. */
 	int (*init)(void *instance, struct usher_error *reterr);
 	void (*done)(void *instance);
 	const struct usher_discovery *discovery;

@@ -326,11 +326,13 @@ static int exec_run(void *instance, struct usher_source *source)
 static int check_range(const char *name, uint64_t usec, uint64_t min_msec, uint64_t max_sec,
 		struct usher_error *reterr)
 {
-	char least[USHER_DURATION_TEXT_MAX], most[USHER_DURATION_TEXT_MAX];
+	char least[USHER_DURATION_TEXT_MAX], most[USHER_DURATION_TEXT_MAX],
+			text[USHER_DURATION_TEXT_MAX];
 
 	if (usec >= min_msec * USEC_PER_MSEC && usec <= max_sec * USEC_PER_SEC)
 		return 0;
-	return usher_error_set(reterr, -ERANGE, "%s: is not in %s..%s", name,
+	return usher_error_set(reterr, -ERANGE, "%s: %s is not in %s..%s", name,
+			usher_duration_format(usec, text),
 			usher_duration_format(min_msec * USEC_PER_MSEC, least),
 			usher_duration_format(max_sec * USEC_PER_SEC, most));
 }

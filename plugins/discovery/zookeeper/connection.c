@@ -20,9 +20,8 @@ int zk_server_check(const char *server, struct usher_error *reterr)
 {
 	char host[USHER_TEXT_MAX];
 	uint16_t port;
-	int r = usher_authority_parse(server, ZK_PORT, host, &port, reterr);
 
-	return r < 0 ? usher_error_prefix(reterr, r, "servers") : 0;
+	return usher_authority_parse(server, ZK_PORT, host, &port, reterr);
 }
 
 /* ---- the connection ---- */

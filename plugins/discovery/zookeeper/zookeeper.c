@@ -25,10 +25,11 @@ static int check_servers(const struct zookeeper *z, struct usher_error *reterr)
 	size_t count = 0;
 	int r = 0;
 
-	for (; r == 0 && z->servers[count]; count++)
+	for (; r == 0 && z->servers[count]; count++) {
 		r = zk_server_check(z->servers[count], reterr);
-	if (r < 0)
-		return r;
+		if (r < 0)
+			return usher_error_prefix(reterr, r, "servers[%zu]", count);
+	}
 	if (count == 0 || count > ZK_SERVERS_MAX)
 		return usher_error_set(reterr, -EINVAL, "servers: give 1 to %d", ZK_SERVERS_MAX);
 	return 0;
