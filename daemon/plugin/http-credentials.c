@@ -38,40 +38,27 @@ void http_secret_free(char *secret)
 	free(secret);
 }
 
-static int secret_init(struct secret *s, const char *given, const char *file, const char *what,
-		struct usher_error *reterr)
+static int secret_init(struct secret *s, const char *given, const char *file)
 {
-	if (given && file)
-		return usher_error_set(reterr, -EINVAL, "%s and %s_file are both given: remove one",
-				what, what);
 	s->given = given;
 	s->file = file;
 	if (!given)
 		return 0;
 	s->text = strdup(given);
-	return s->text ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
+	return s->text ? 0 : -ENOMEM;
 }
 
-int http_credentials_new(const struct usher_http_options *options, struct http_credentials **ret,
-		struct usher_error *reterr)
+struct http_credentials *http_credentials_new(const struct usher_http_options *options)
 {
 	cleanup(http_credentials_freep) struct http_credentials *c = calloc(1, sizeof(*c));
-	int r;
 
 	if (!c)
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
+		return NULL;
 	c->user = options->user;
-	r = secret_init(&c->token, options->token, options->token_file, "token", reterr);
-	if (r >= 0)
-		r = secret_init(&c->password, options->password, options->password_file, "password",
-				reterr);
-	if (r < 0)
-		return r;
-	if (!c->user && (options->password || options->password_file))
-		return usher_error_set(
-				reterr, -EINVAL, "a password is given, and no user to go with it");
-	*ret = take(c);
-	return 0;
+	if (secret_init(&c->token, options->token, options->token_file) < 0 ||
+			secret_init(&c->password, options->password, options->password_file) < 0)
+		return NULL;
+	return take(c);
 }
 
 struct http_credentials *http_credentials_free(struct http_credentials *c)

@@ -11,10 +11,9 @@
 
 struct http_credentials;
 
-/* Errors: EINVAL (two ways to say the same), ENOMEM. A file that cannot be read yet is no error
- * here. */
-int http_credentials_new(const struct usher_http_options *options, struct http_credentials **ret,
-		struct usher_error *reterr);
+/* Of options that have been checked; NULL when out of memory. A file that cannot be read yet is no
+ * error here. */
+struct http_credentials *http_credentials_new(const struct usher_http_options *options);
 struct http_credentials *http_credentials_free(struct http_credentials *c);
 
 /* Look at the files, if they may have changed; `now`: whatever time has passed. > 0: something is

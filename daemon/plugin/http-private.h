@@ -89,6 +89,10 @@ void exchange_forget_data(struct exchange *x);
 /* False: no memory. */
 bool http_buffer_add(struct http_buffer *b, const char *data, size_t size);
 
+/* ---- http-options.c ---- */
+/* Without control characters, which would begin another header. */
+bool http_text_is_plain(const char *text);
+
 /* ---- http.c ---- */
 void http_queue(struct exchange *x);
 

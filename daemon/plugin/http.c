@@ -89,31 +89,15 @@ static int copy_texts(struct usher_http *h)
 	return copy_text(c->token_header ? c->token_header : "Authorization", &h->token_header);
 }
 
-static int take_server(struct usher_http *h, const char *text, struct usher_error *reterr)
+/* Without the slashes at its end: a path begins with one. */
+static char *copy_server(const char *url)
 {
-	CURLU *url = curl_url();
-	autofree char *copy = strdup(text);
-	size_t length;
-	int r = 0;
+	char *copy = strdup(url);
+	size_t length = copy ? strlen(copy) : 0;
 
-	if (!url || !copy) {
-		curl_url_cleanup(url);
-		return usher_error_set(reterr, -ENOMEM, "out of memory");
-	}
-	if ((strncmp(text, "http://", 7) != 0 && strncmp(text, "https://", 8) != 0) ||
-			curl_url_set(url, CURLUPART_URL, text, CURLU_DISALLOW_USER) != CURLUE_OK ||
-			strpbrk(text, "?#"))
-		r = usher_error_set(reterr, -EINVAL,
-				"servers: \"%.200s\" is no base URL: write http://HOST:PORT or https://HOST:PORT, perhaps with a path, and credentials in options of their own",
-				text);
-	curl_url_cleanup(url);
-	if (r < 0)
-		return r;
-	length = strlen(copy);
 	while (length > 0 && copy[length - 1] == '/')
 		copy[--length] = '\0';
-	h->servers[h->server_count++] = take(copy);
-	return 0;
+	return copy;
 }
 
 static int take_servers(struct usher_http *h, struct usher_error *reterr)
@@ -121,29 +105,13 @@ static int take_servers(struct usher_http *h, struct usher_error *reterr)
 	const char *const *servers = h->config.options->servers;
 	struct random random;
 
-	for (size_t i = 0; servers && servers[i]; i++) {
-		int r;
-
-		if (h->server_count == USHER_HTTP_SERVERS_MAX)
-			return usher_error_set(reterr, -E2BIG, "servers: more than %d are given",
-					USHER_HTTP_SERVERS_MAX);
-		r = take_server(h, servers[i], reterr);
-		if (r < 0)
-			return r;
+	for (; servers[h->server_count]; h->server_count++) {
+		h->servers[h->server_count] = copy_server(servers[h->server_count]);
+		if (!h->servers[h->server_count])
+			return usher_error_set(reterr, -ENOMEM, "out of memory");
 	}
-	if (h->server_count == 0)
-		return usher_error_set(reterr, -EINVAL, "servers: name at least one");
 	random_init(&random);
 	h->server = random_next(&random) % h->server_count;
-	return 0;
-}
-
-static int check_options(const struct usher_http_options *o, struct usher_error *reterr)
-{
-	if (!o->certificate != !o->key)
-		return usher_error_set(reterr, -EINVAL,
-				"%s is given without %s: a client's certificate and its key go together",
-				o->key ? "key" : "certificate", o->key ? "certificate" : "key");
 	return 0;
 }
 
@@ -159,13 +127,14 @@ int usher_http_new(struct usher_source *source, const struct usher_http_config *
 	h->timer_usec = USEC_FOREVER;
 	memcpy(&h->config, config,
 			config->size < sizeof(h->config) ? config->size : sizeof(h->config));
-	r = check_options(h->config.options, reterr);
+	r = usher_http_check(h->config.options, reterr);
 	if (r >= 0)
 		r = take_servers(h, reterr);
-	if (r >= 0)
-		r = http_credentials_new(h->config.options, &h->credentials, reterr);
 	if (r < 0)
 		return r;
+	h->credentials = http_credentials_new(h->config.options);
+	if (!h->credentials)
+		return usher_error_set(reterr, -ENOMEM, "out of memory");
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll_fd < 0)
 		return usher_error_set(reterr, -errno, "cannot wait for the registry: %s",

@@ -553,7 +553,9 @@ static void test_a_hash_of_its_own_is_run_after_less_and_less(void **state)
 
 static void test_options_out_of_range_are_refused_with_the_range(void **state)
 {
-	struct eureka e = { .interval_usec = SEC / 2,
+	const char *servers[] = { "http://h:8761/eureka", NULL };
+	struct eureka e = { .http.servers = servers,
+		.interval_usec = SEC / 2,
 		.resync_usec = 300 * SEC,
 		.settle_usec = 90 * SEC,
 		.lease_usec = 90 * SEC };

@@ -492,24 +492,6 @@ static void test_of_many_who_leave_a_server_the_first_moves_them_all(void **stat
 	scripted_server_stop(&other);
 }
 
-static void test_what_is_no_base_url_is_refused(void **state)
-{
-	static const char *const wrong[] = { "127.0.0.1:8500", "ftp://a", "http://user:pass@host",
-		"http://", "http://a/?x=1" };
-
-	(void) state;
-	for (size_t i = 0; i < ELEMENTS(wrong); i++) {
-		const char *servers[] = { wrong[i], NULL };
-		struct usher_http_options options = { .servers = servers, .connections = 1 };
-		struct usher_http_config config = { .size = sizeof(config), .options = &options };
-		struct usher_http *h = NULL;
-		struct usher_error err = {};
-
-		assert_errno(usher_http_new(NULL, &config, &h, &err), EINVAL);
-		assert_non_null(strstr(err.text, "base URL"));
-	}
-}
-
 /* ---- credentials ---- */
 
 static void write_secret(struct bench *b, const char *text)
@@ -645,7 +627,6 @@ int main(void)
 		cmocka_unit_test(test_a_server_that_cannot_be_reached_gives_way_to_the_next),
 		cmocka_unit_test(test_a_server_that_gives_no_answer_gives_way_to_the_next),
 		cmocka_unit_test(test_of_many_who_leave_a_server_the_first_moves_them_all),
-		cmocka_unit_test(test_what_is_no_base_url_is_refused),
 		cmocka_unit_test(test_a_token_that_has_changed_is_read_again_after_a_401),
 		cmocka_unit_test(test_a_token_that_cannot_be_read_is_a_failure_that_names_the_file),
 		cmocka_unit_test(test_a_user_and_a_password_are_sent_as_basic),

@@ -3,6 +3,7 @@
 /* HTTP for discovery plug-ins: hundreds of requests at once in the one thread of a source, over few
  * connections, pulled as events, so that a plug-in stays readable from top to bottom.
  *
+ *   usher_http_check()    in the plug-in's init: whether its options can be meant
  *   usher_http_new()      the servers of a registry, how to trust them and how to be trusted
  *   usher_http_start()    begin a request; its tag says which it is
  *   usher_source_wait()   comes back with USHER_WAIT_HTTP
@@ -143,9 +144,15 @@ struct usher_http_config {
 	const char *accept;        /* of the header Accept; NULL: application/json */
 };
 
-/* source: whose wait the events end; NULL: none, for usher_http_do() alone. Errors: EINVAL (a
- * server that is no URL, token and token_file both, a certificate without key), ENOMEM; with a
- * message. */
+/* Whether they can be what their author means. Call it in the plug-in's init, so that what is wrong
+ * is refused when the configuration is loaded, and not found out by a source that can never work.
+ * It looks at no file and asks nobody. Errors: EINVAL (a server that is no URL or holds a secret,
+ * token and token_file both, a certificate without key, ...), E2BIG (USHER_HTTP_SERVERS_MAX),
+ * ENOMEM; with a message that begins with the option ("servers[1]: ...") and shows no secret. */
+int usher_http_check(const struct usher_http_options *options, struct usher_error *reterr);
+
+/* source: whose wait the events end; NULL: none, for usher_http_do() alone. Errors: those of
+ * usher_http_check(), E2BIG, ENOMEM; with a message. */
 int usher_http_new(struct usher_source *source, const struct usher_http_config *config,
 		struct usher_http **ret, struct usher_error *reterr);
 struct usher_http *usher_http_free(struct usher_http *h); /* its requests end without an event */

@@ -279,8 +279,11 @@ static int consul_run(void *instance, struct usher_source *source)
 static int consul_init(void *instance, struct usher_error *reterr)
 {
 	const struct consul *c = instance;
-	int r = duration_check("wait", c->wait_usec, 1 * USEC_PER_SEC, 600 * USEC_PER_SEC, reterr);
+	int r = usher_http_check(&c->http, reterr);
 
+	if (r == 0)
+		r = duration_check(
+				"wait", c->wait_usec, 1 * USEC_PER_SEC, 600 * USEC_PER_SEC, reterr);
 	if (r == 0)
 		r = duration_check("poll", c->poll_usec, 1 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
 				reterr);

@@ -16,8 +16,10 @@
 static int etcd_init(void *instance, struct usher_error *reterr)
 {
 	const struct etcd *e = instance;
-	int r = etcd_layout_check(e->layout, reterr);
+	int r = usher_http_check(&e->http, reterr);
 
+	if (r == 0)
+		r = etcd_layout_check(e->layout, reterr);
 	if (r < 0)
 		return r;
 	if (e->probe_usec < PROBE_MIN_USEC)
@@ -33,7 +35,7 @@ static int etcd_init(void *instance, struct usher_error *reterr)
 				reterr, -EINVAL, "user: needs password or password_file beside it");
 	if (e->http.user && (e->http.token || e->http.token_file))
 		return usher_error_set(reterr, -EINVAL,
-				"user and token: give one of them; a user gets a token by itself");
+				"user: is given beside a token; a user gets one by itself, so remove one of them");
 	return 0;
 }
 

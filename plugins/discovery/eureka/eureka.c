@@ -32,9 +32,11 @@ static int eureka_run(void *instance, struct usher_source *source)
 static int eureka_init(void *instance, struct usher_error *reterr)
 {
 	const struct eureka *e = instance;
-	int r = duration_check(
-			"interval", e->interval_usec, 1 * USEC_PER_SEC, 600 * USEC_PER_SEC, reterr);
+	int r = usher_http_check(&e->http, reterr);
 
+	if (r == 0)
+		r = duration_check("interval", e->interval_usec, 1 * USEC_PER_SEC,
+				600 * USEC_PER_SEC, reterr);
 	if (r == 0)
 		r = duration_check("resync", e->resync_usec, 10 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
 				reterr);

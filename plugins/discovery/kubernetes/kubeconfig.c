@@ -275,5 +275,9 @@ int kubeconfig_read(
 	if (r < 0)
 		return r;
 	a->source = path;
-	return kubeconfig_apply(a, context, reterr);
+	r = kubeconfig_apply(a, context, reterr);
+	if (r < 0)
+		return r;
+	r = usher_http_check(&a->http, reterr);
+	return r < 0 ? usher_error_prefix(reterr, r, "%s", path) : 0;
 }

@@ -289,25 +289,61 @@ static void kubernetes_done(void *instance)
 	k->drains = pod_drains_free(k->drains);
 }
 
+/* The name of an option that is of use with `servers` alone, and given; NULL: there is none. */
+static const char *find_without_servers(const struct usher_http_options *http)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = { { "ca", http->ca }, { "certificate", http->certificate }, { "key", http->key },
+		{ "server_name", http->server_name }, { "token", http->token },
+		{ "token_file", http->token_file }, { "user", http->user },
+		{ "password", http->password }, { "password_file", http->password_file } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].value)
+			return all[i].name;
+	return NULL;
+}
+
+/* The API server's grammar is the host's. */
+static int check_selector(const char *selector, struct usher_error *reterr)
+{
+	const char *const texts[] = { selector, NULL };
+	struct usher_match *match = NULL;
+	int r = selector ? usher_match_new(texts, &match, reterr) : 0;
+
+	(void) usher_match_free(match);
+	return r < 0 ? usher_error_prefix(reterr, r, "selector") : 0;
+}
+
 static int kubernetes_init(void *instance, struct usher_error *reterr)
 {
 	struct kubernetes *k = instance;
 	const struct usher_http_options *http = &k->access.http;
 
+	const char *more = find_without_servers(http);
+	int r = 0;
+
 	if (k->access.kubeconfig && http->servers)
 		return usher_error_set(reterr, -EINVAL,
-				"kubeconfig: and servers contradict each other; leave one away");
+				"servers: are given beside kubeconfig, which says where the cluster is; remove one of them");
 	if (k->access.context && !k->access.kubeconfig)
 		return usher_error_set(reterr, -EINVAL,
 				"context: is one of a kubeconfig, which is not given");
-	if (!http->servers &&
-			(http->ca || http->token || http->token_file || http->certificate ||
-					http->user))
+	if (!http->servers && more)
 		return usher_error_set(reterr, -EINVAL,
-				"ca, token, certificate and user go with `servers`; a kubeconfig "
-				"and a pod's service account have their own");
+				"%s: goes with servers, which are not given; a kubeconfig and a pod's "
+				"service account have their own",
+				more);
+	if (http->servers)
+		r = usher_http_check(http, reterr);
+	if (r == 0)
+		r = check_selector(k->selector, reterr);
+	if (r < 0)
+		return r;
 	if (k->prove_usec < 100000 || k->silence_usec < 100000)
-		return usher_error_set(reterr, -ERANGE, "prove, silence: are shorter than 100ms");
+		return usher_error_set(reterr, -ERANGE, "%s: is shorter than 100ms",
+				k->prove_usec < 100000 ? "prove" : "silence");
 	k->drains = pod_drains_new();
 	return k->drains ? 0 : usher_error_set(reterr, -ENOMEM, "out of memory");
 }

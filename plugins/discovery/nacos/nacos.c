@@ -277,10 +277,11 @@ static int nacos_init(void *instance, struct usher_error *reterr)
 {
 	const struct nacos *n = instance;
 	const struct usher_http_options *h = &n->http;
-	int r = n->poll_usec ? duration_check("poll", n->poll_usec, 100 * USEC_PER_MSEC,
-					       300 * USEC_PER_SEC, reterr)
-			     : 0;
+	int r = usher_http_check(h, reterr);
 
+	if (r == 0 && n->poll_usec)
+		r = duration_check("poll", n->poll_usec, 100 * USEC_PER_MSEC, 300 * USEC_PER_SEC,
+				reterr);
 	if (r == 0)
 		r = duration_check("beat", n->beat_usec, 1 * USEC_PER_SEC, 3600 * USEC_PER_SEC,
 				reterr);
@@ -289,10 +290,10 @@ static int nacos_init(void *instance, struct usher_error *reterr)
 				n->push_address);
 	if (r == 0 && h->user && !h->password && !h->password_file)
 		r = usher_error_set(reterr, -EINVAL,
-				"user is given without password or password_file: a login needs both");
+				"user: is given without password or password_file; a login needs both");
 	if (r == 0 && h->user && (h->token || h->token_file))
 		r = usher_error_set(reterr, -EINVAL,
-				"user and a token are both given: a login makes its own token; remove one");
+				"user: is given beside a token; a login makes its own, so remove one of them");
 	return r;
 }
 
