@@ -1,5 +1,3 @@
-#include "http-credentials.h"
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,15 +8,18 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "http-private.h"
 #include "ownership.h"
 
 /* One secret, and the file that it is in. */
 struct secret {
-	const char *given; /* of the options; NULL */
-	const char *file;  /* NULL */
+	const char *name;  /* of its option */
+	const char *given; /* in the options; NULL: none */
+	const char *file;  /* NULL: none */
 	char *text;        /* in force; NULL: none could be read yet */
 	struct stat last;
 	bool seen;
+	struct usher_error why; /* it could not be read the last time; code 0: it could */
 };
 
 struct http_credentials {
@@ -38,8 +39,9 @@ void http_secret_free(char *secret)
 	free(secret);
 }
 
-static int secret_init(struct secret *s, const char *given, const char *file)
+static int secret_init(struct secret *s, const char *name, const char *given, const char *file)
 {
+	s->name = name;
 	s->given = given;
 	s->file = file;
 	if (!given)
@@ -55,8 +57,9 @@ struct http_credentials *http_credentials_new(const struct usher_http_options *o
 	if (!c)
 		return NULL;
 	c->user = options->user;
-	if (secret_init(&c->token, options->token, options->token_file) < 0 ||
-			secret_init(&c->password, options->password, options->password_file) < 0)
+	if (secret_init(&c->token, "token", options->token, options->token_file) < 0 ||
+			secret_init(&c->password, "password", options->password,
+					options->password_file) < 0)
 		return NULL;
 	return take(c);
 }
@@ -80,15 +83,49 @@ static bool same_file(const struct stat *a, const struct stat *b)
 			a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* What cannot be read is no secret, whatever errno would call it. */
+static int check_kind(const struct stat *s)
+{
+	if (S_ISDIR(s->st_mode))
+		return -EISDIR;
+	return S_ISREG(s->st_mode) ? 0 : -EINVAL;
+}
+
+static const char *failure_words(int code)
+{
+	switch (code) {
+	case -ENOENT:
+		return "there is no such file";
+	case -EACCES:
+		return "usherd may not read it";
+	case -EISDIR:
+		return "is a folder, and has to be a file";
+	case -EINVAL:
+		return "is a pipe, a socket or a device, and has to be a file";
+	case -ENODATA:
+		return "is empty";
+	case -EBADMSG:
+		return "holds more than one line of text";
+	case -EMSGSIZE:
+		return "is too large to be a secret";
+	default:
+		return usher_error_text(NULL, code);
+	}
+}
+
 /* The whole of a small file, without the line end that editors leave. */
 static int read_secret(const char *path, struct stat *ret_stat, char **ret)
 {
 	autoclose int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	cleanup(http_secret_freep) char *text = NULL;
 	size_t size = 0;
+	int r;
 
 	if (fd < 0 || fstat(fd, ret_stat) < 0)
 		return -errno;
+	r = check_kind(ret_stat);
+	if (r < 0)
+		return r;
 	text = calloc(1, HTTP_SECRET_MAX + 2);
 	if (!text)
 		return -ENOMEM;
@@ -107,33 +144,38 @@ static int read_secret(const char *path, struct stat *ret_stat, char **ret)
 		return -EMSGSIZE;
 	while (size > 0 && strchr("\r\n \t", text[size - 1]))
 		text[--size] = '\0';
-	for (size_t i = 0; i < size; i++)
-		if ((unsigned char) text[i] < ' ' || text[i] == 127)
-			return -EBADMSG;
 	if (size == 0)
 		return -ENODATA;
+	if (strlen(text) != size || !http_text_is_plain(text))
+		return -EBADMSG;
 	*ret = take(text);
 	return 0;
 }
 
+/* Said when it begins and when it ends, and not of a file that was never read: whoever needs that
+ * one fails, with the same words. */
+static void log_change(const struct secret *s, const struct usher_error *before)
+{
+	if (!s->text || !s->why.code == !before->code)
+		return;
+	if (s->why.code < 0)
+		usher_log(USHER_LOG_WARNING, "%s; going on with what it held before", s->why.text);
+	else
+		usher_log(USHER_LOG_INFO, "%s_file %s: can be read again", s->name, s->file);
+}
+
 /* > 0: the secret is another. */
-static int secret_look(struct secret *s, const char *what, struct usher_error *reterr)
+static int secret_read(struct secret *s)
 {
 	cleanup(http_secret_freep) char *text = NULL;
+	struct usher_error why = {};
 	struct stat now;
-	int r;
+	int r = read_secret(s->file, &now, &text);
 
-	if (!s->file)
-		return 0;
-	if (s->text && s->seen && stat(s->file, &now) == 0 && same_file(&now, &s->last))
-		return 0;
-	r = read_secret(s->file, &now, &text);
+	s->why = why;
 	if (r < 0)
-		return usher_error_set(reterr, r, "%s_file %s: %s", what, s->file,
-				r == -ENODATA                   ? "is empty"
-						: r == -EBADMSG ? "holds more than one line of text"
-						: r == -EMSGSIZE ? "is too large to be a secret"
-								 : usher_error_text(NULL, r));
+		return usher_error_set(
+				&s->why, r, "%s_file %s: %s", s->name, s->file, failure_words(r));
 	assert(text);
 	s->last = now;
 	s->seen = true;
@@ -144,27 +186,44 @@ static int secret_look(struct secret *s, const char *what, struct usher_error *r
 	return 1;
 }
 
-int http_credentials_look(struct http_credentials *c, bool now, struct usher_error *reterr)
+static int secret_look(struct secret *s)
+{
+	struct usher_error before = s->why;
+	struct stat now;
+	int r;
+
+	if (!s->file)
+		return 0;
+	if (s->seen && !before.code && stat(s->file, &now) == 0 && same_file(&now, &s->last))
+		return 0;
+	r = secret_read(s);
+	log_change(s, &before);
+	return r;
+}
+
+bool http_credentials_look(struct http_credentials *c, bool now)
 {
 	uint64_t now_usec = clock_boot_usec();
 	int token, password;
 
 	if (!now && c->looked_usec != 0 && now_usec - c->looked_usec < HTTP_CREDENTIALS_USEC)
-		return 0;
+		return false;
 	c->looked_usec = now_usec;
-	token = secret_look(&c->token, "token", reterr);
-	if (token < 0)
-		return token;
-	password = secret_look(&c->password, "password", reterr);
-	return password < 0 ? password : token + password > 0;
+	token = secret_look(&c->token);
+	password = secret_look(&c->password);
+	return token > 0 || password > 0;
 }
 
 /* ---- headers ---- */
 
-static int not_there(const char *what, const struct secret *s, struct usher_error *reterr)
+/* Nothing could be read yet: as good as being denied, but for what is our own trouble. */
+static int not_there(const struct secret *s, struct usher_error *reterr)
 {
-	return usher_error_set(
-			reterr, -EACCES, "%s_file %s has not been readable yet", what, s->file);
+	int code = s->why.code;
+
+	if (code != -ENOMEM && code != -EMFILE && code != -ENFILE)
+		code = -EACCES;
+	return usher_error_set(reterr, code, "%s", s->why.text);
 }
 
 static char *format_secret(const char *name, const char *scheme, const char *secret)
@@ -200,7 +259,7 @@ static int basic_header(const struct http_credentials *c, char **ret, struct ush
 	cleanup(http_secret_freep) char *encoded = NULL;
 
 	if (c->password.file && !c->password.text)
-		return not_there("password", &c->password, reterr);
+		return not_there(&c->password, reterr);
 	if (asprintf(&pair, "%s:%s", c->user, c->password.text ? c->password.text : "") < 0)
 		pair = NULL;
 	encoded = pair ? base64(pair) : NULL;
@@ -219,7 +278,7 @@ int http_credentials_header(const struct http_credentials *c, enum usher_http_au
 	if (!has_token)
 		return c->user ? basic_header(c, ret, reterr) : 0;
 	if (!c->token.text)
-		return not_there("token", &c->token, reterr);
+		return not_there(&c->token, reterr);
 	*ret = auth == USHER_HTTP_AUTH_TOKEN
 			? format_secret(token_header, "", c->token.text)
 			: format_secret("Authorization", "Bearer ", c->token.text);

@@ -16,12 +16,12 @@ struct http_credentials;
 struct http_credentials *http_credentials_new(const struct usher_http_options *options);
 struct http_credentials *http_credentials_free(struct http_credentials *c);
 
-/* Look at the files, if they may have changed; `now`: whatever time has passed. > 0: something is
- * other than before. Errors: those of reading (ENOENT, EACCES, EMSGSIZE, EBADMSG for control
- * characters), with a message that names the file; what was read before stays in force. */
-int http_credentials_look(struct http_credentials *c, bool now, struct usher_error *reterr);
+/* Look at the files, if they may have changed; `now`: whatever time has passed. True: something is
+ * other than before. What was read before stays in force while its file cannot be read, which is
+ * logged when it begins and when it ends. */
+bool http_credentials_look(struct http_credentials *c, bool now);
 /* The header line that lets the request in, to be freed with http_secret_free(); NULL with 0: none
- * is configured. Errors: EACCES (nothing could be read yet), ENOMEM. */
+ * is configured. Errors: EACCES (nothing could be read yet; why), ENOMEM, EMFILE, ENFILE. */
 int http_credentials_header(const struct http_credentials *c, enum usher_http_auth auth,
 		const char *token_header, char **ret, struct usher_error *reterr);
 void http_secret_free(char *secret);

@@ -97,7 +97,7 @@ bool http_buffer_add(struct http_buffer *b, const char *data, size_t size)
 static bool has_new_credentials(struct exchange *x)
 {
 	return x->status == 401 && !x->repeated &&
-			http_credentials_look(x->http->credentials, true, NULL) > 0;
+			http_credentials_look(x->http->credentials, true);
 }
 
 static size_t on_header(char *line, size_t size, size_t count, void *userdata)
@@ -225,8 +225,7 @@ static int add_headers(struct exchange *x)
 	for (struct curl_slist *l = x->headers; l; l = l->next)
 		explicit_bzero(l->data, strlen(l->data));
 	curl_slist_free_all(take(x->headers));
-	/* What was read before stays good while the file cannot be read. */
-	(void) http_credentials_look(h->credentials, false, NULL);
+	(void) http_credentials_look(h->credentials, false);
 	r = http_credentials_header(
 			h->credentials, h->config.auth, h->token_header, &secret, &x->why);
 	if (r >= 0 && secret)

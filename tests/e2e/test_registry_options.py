@@ -98,8 +98,24 @@ def test_a_reload_with_a_wrong_registry_leaves_the_good_configuration_in_force(u
     daemon.reload()
     assert 'sources[0].options.servers[0]: "http://***@h:1" has credentials in it' in daemon.status()
     assert daemon.get("/v1/sources")["sources"][0]["plugin"] == before == plugin
-    assert GOOD.removeprefix("http://") in daemon.log_text() + str(daemon.get("/v1/services/catalog"))
+    wait_until("the good one is asked", lambda: "127.0.0.1" in str(daemon.get("/v1/services/catalog")["feeds"][0]["error"]))
     assert SECRET not in daemon.log_text() + daemon.status() + str(daemon.get("/v1/sources"))
+
+
+def test_a_token_file_that_vanishes_is_told_when_it_begins_and_when_it_ends(usherd, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(f"{SECRET}\n")
+    daemon = usherd()
+    written(daemon, "consul", "token_file", token, f"servers: {GOOD}, wait: 1s")
+    daemon.start()
+    wait_until("it is asked", lambda: daemon.get("/v1/services/catalog")["feeds"][0]["error"])
+    token.unlink()
+    gone = f"it: token_file {token}: there is no such file; going on with what it held before"
+    wait_until("it is missed", lambda: gone in daemon.log_text())
+    token.write_text(f"{SECRET}\n")
+    wait_until("it is found", lambda: f"it: token_file {token}: can be read again" in daemon.log_text())
+    assert daemon.log_text().count(gone) == 1
+    assert SECRET not in daemon.log_text()
 
 
 def test_credentials_in_the_url_of_a_kubeconfig_are_shown_to_nobody(usherd, tmp_path):

@@ -539,20 +539,66 @@ static void test_a_token_that_has_changed_is_read_again_after_a_401(void **state
 	tear_down(&b);
 }
 
-static void test_a_token_that_cannot_be_read_is_a_failure_that_names_the_file(void **state)
+static void assert_token_file_fails(const char *path, const char *why)
+{
+	struct usher_http_event event;
+	char text[256];
+	struct bench b;
+
+	set_up(&b, answer_who_knows);
+	b.options.token_file = path;
+	b.config.auth = USHER_HTTP_AUTH_BEARER;
+	open_http(&b);
+	event = ask(&b, "/");
+	(void) snprintf(text, sizeof(text), "token_file %s: %s", path, why);
+	assert_errno(event.error, EACCES);
+	assert_string_equal(event.why.text, text);
+	assert_int_equal(atomic_load(&b.server.requests), 0);
+	tear_down(&b);
+}
+
+static void test_a_token_that_cannot_be_read_is_a_failure_that_says_why(void **state)
+{
+	char pipe[] = "/tmp/usher-test-pipe-XXXXXX";
+	struct bench b = { .secret_path = "" };
+
+	(void) state;
+	assert_token_file_fails("/nowhere/token", "there is no such file");
+	assert_token_file_fails("/tmp", "is a folder, and has to be a file");
+	assert_token_file_fails(
+			"/dev/null", "is a pipe, a socket or a device, and has to be a file");
+	assert_non_null(mkdtemp(pipe));
+	assert_int_equal(rmdir(pipe), 0);
+	assert_int_equal(mkfifo(pipe, 0600), 0);
+	assert_token_file_fails(pipe, "is a pipe, a socket or a device, and has to be a file");
+	assert_int_equal(unlink(pipe), 0);
+	assert_token_file_fails("/proc/self/exe", "is too large to be a secret");
+	write_secret(&b, "\n");
+	assert_token_file_fails(b.secret_path, "is empty");
+	write_secret(&b, "one\ntwo\n");
+	assert_token_file_fails(b.secret_path, "holds more than one line of text");
+	assert_int_equal(unlink(b.secret_path), 0);
+}
+
+/* Whatever the file says in the meantime. */
+static void test_a_token_stays_in_force_while_its_file_cannot_be_read(void **state)
 {
 	struct usher_http_event event;
 	struct bench b;
 
 	(void) state;
 	set_up(&b, answer_who_knows);
-	b.options.token_file = "/nowhere/token";
-	b.config.auth = USHER_HTTP_AUTH_BEARER;
+	write_secret(&b, "second\n");
+	b.options.token_file = b.secret_path;
+	b.config.auth = USHER_HTTP_AUTH_TOKEN;
+	b.config.token_header = "X-Token";
 	open_http(&b);
+	assert_int_equal(ask(&b, "/").status, 200);
+	assert_int_equal(unlink(b.secret_path), 0);
+	assert_false(http_credentials_look(b.http->credentials, true));
 	event = ask(&b, "/");
-	assert_errno(event.error, EACCES);
-	assert_non_null(strstr(event.why.text, "/nowhere/token"));
-	assert_int_equal(atomic_load(&b.server.requests), 0);
+	assert_int_equal(event.status, 200);
+	b.secret_path[0] = '\0';
 	tear_down(&b);
 }
 
@@ -628,7 +674,8 @@ int main(void)
 		cmocka_unit_test(test_a_server_that_gives_no_answer_gives_way_to_the_next),
 		cmocka_unit_test(test_of_many_who_leave_a_server_the_first_moves_them_all),
 		cmocka_unit_test(test_a_token_that_has_changed_is_read_again_after_a_401),
-		cmocka_unit_test(test_a_token_that_cannot_be_read_is_a_failure_that_names_the_file),
+		cmocka_unit_test(test_a_token_that_cannot_be_read_is_a_failure_that_says_why),
+		cmocka_unit_test(test_a_token_stays_in_force_while_its_file_cannot_be_read),
 		cmocka_unit_test(test_a_user_and_a_password_are_sent_as_basic),
 		cmocka_unit_test(test_no_secret_is_in_a_message),
 		cmocka_unit_test(test_texts_are_escaped_for_paths),
