@@ -57,6 +57,19 @@ static struct registration *find(const struct registrations *r, const char *serv
 	return search(r, service, id, &i) ? r->all[i] : NULL;
 }
 
+/* Of those that are out and only shown still, the one that has been for longest. */
+static void make_room(struct registrations *r)
+{
+	struct registration *oldest = NULL;
+
+	for (size_t i = 0; i < r->count; i++)
+		if (registration_is_over(r->all[i]) && r->all[i]->version == r->all[i]->written &&
+				(!oldest || r->all[i]->since_usec < oldest->since_usec))
+			oldest = r->all[i];
+	if (oldest)
+		registrations_forget_registration(oldest);
+}
+
 static int find_or_add(struct registrations *r, const char *service, const char *id,
 		struct registration **ret)
 {
@@ -67,8 +80,12 @@ static int find_or_add(struct registrations *r, const char *service, const char 
 		*ret = r->all[i];
 		return 0;
 	}
-	if (r->count == REGISTRATIONS_MAX)
-		return -E2BIG;
+	if (r->count == REGISTRATIONS_MAX) {
+		make_room(r);
+		if (r->count == REGISTRATIONS_MAX)
+			return -EUSERS;
+		(void) search(r, service, id, &i);
+	}
 	if (r->count == r->capacity) {
 		size_t capacity = r->capacity ? 2 * r->capacity : 16;
 		struct registration **grown =
@@ -278,6 +295,9 @@ static int declare(struct registrations *r, struct registration_spec *spec)
 
 	if (code >= 0)
 		code = find_or_add(r, spec->what->service, id, &g);
+	if (code == -EUSERS)
+		(void) usher_error_set(&why, code, "there are %d registrations already",
+				REGISTRATIONS_MAX);
 	if (code < 0) {
 		log_error(FIELDS(.value[LOG_SERVICE] = spec->what->service),
 				"Cannot register an instance of %s: %s; trying again with the next change",
@@ -603,6 +623,15 @@ static int read_spec(struct registrations *r, const char *service, const char *i
 	return code;
 }
 
+static bool has_room_for_api(const struct registrations *r)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < r->count; i++)
+		count += !r->all[i]->is_configured && !registration_is_over(r->all[i]);
+	return count < REGISTRATIONS_API_MAX;
+}
+
 int registrations_put(struct registrations *r, const char *service, const char *id,
 		const char *json, const char *requested_by, struct registrations_change *ret,
 		struct usher_error *reterr)
@@ -622,10 +651,11 @@ int registrations_put(struct registrations *r, const char *service, const char *
 		return 0;
 	}
 	if (!g)
-		code = find_or_add(r, service, id, &g);
-	if (code == -E2BIG)
-		return usher_error_set(reterr, code, "there are %d registrations already",
-				REGISTRATIONS_MAX);
+		code = has_room_for_api(r) ? find_or_add(r, service, id, &g) : -EUSERS;
+	if (code == -EUSERS)
+		return usher_error_set(reterr, code,
+				"there are %d registrations over the API already",
+				REGISTRATIONS_API_MAX);
 	if (code >= 0)
 		code = propose(g, spec, json, requested_by, &change.ticket);
 	if (code < 0)

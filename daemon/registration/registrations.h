@@ -21,7 +21,8 @@
 
 struct registrations;
 
-#define REGISTRATIONS_MAX       2000                /* of the configuration and of the API */
+#define REGISTRATIONS_API_MAX   1000
+#define REGISTRATIONS_MAX       (CONFIG_REGISTRATIONS_MAX + REGISTRATIONS_API_MAX)
 #define REGISTRATIONS_KEPT_USEC UINT64_C(600000000) /* that one which is out is still shown */
 #define REGISTRATIONS_STOP_USEC UINT64_C(5000000)
 
@@ -60,8 +61,8 @@ struct registrations_change {
 
 /* Over the API: another registration, or another content of one. json is as
  * registration_config_parse() takes it. Errors: EBADMSG, EINVAL, ERANGE, EEXIST (the body); EPERM
- * (the configuration declares it), EBUSY (another change of it is being written), E2BIG, ENOMEM;
- * with a message. */
+ * (the configuration declares it), EBUSY (another change of it is being written), E2BIG (a text or
+ * a list of the body), EUSERS (REGISTRATIONS_API_MAX), ENOMEM; with a message. */
 int registrations_put(struct registrations *r, const char *service, const char *id,
 		const char *json, const char *requested_by, struct registrations_change *ret,
 		struct usher_error *reterr);

@@ -208,9 +208,10 @@ static int respond_refusal(struct request *q, int r, const struct usher_error *e
 	case EBUSY:
 		problem = PROBLEM_CONFLICT;
 		break;
-	case E2BIG:
+	case EUSERS:
 		problem = PROBLEM_TOO_MANY;
 		break;
+	case E2BIG:
 	case EBADMSG:
 	case EINVAL:
 	case ERANGE:

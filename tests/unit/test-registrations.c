@@ -1155,13 +1155,55 @@ static void registrations_have_a_maximum(void **state)
 
 	(void) state;
 	start(HUB);
-	for (int i = 0; i < REGISTRATIONS_MAX && r >= 0; i++) {
+	for (int i = 0; i < REGISTRATIONS_API_MAX && r >= 0; i++) {
 		(void) snprintf(id, sizeof(id), "i%d", i);
 		r = put(id, BODY, NULL);
 	}
 	assert_ok(r);
-	assert_errno(put("one-more", BODY, &err), E2BIG);
-	assert_string_equal(err.text, "there are 2000 registrations already");
+	assert_errno(put("one-more", BODY, &err), EUSERS);
+	assert_string_equal(err.text, "there are 1000 registrations over the API already");
+}
+
+static void await_decision(void)
+{
+	while (!bench.is_decided)
+		assert_true(sd_event_run(bench.event, LOOP_DEADLINE_USEC) > 0);
+}
+
+static void await_removed(const char *id)
+{
+	ssize_t i = registrations_find(bench.registrations, "catalog", id);
+	struct registration_view view = {};
+
+	while (i >= 0 && view.state != REGISTRATION_REMOVED) {
+		assert_true(sd_event_run(bench.event, LOOP_DEADLINE_USEC) > 0);
+		i = registrations_find(bench.registrations, "catalog", id);
+		if (i >= 0)
+			registrations_get(bench.registrations, (size_t) i, &view);
+	}
+}
+
+/* Each is shown for ten minutes after it has gone. */
+static void those_that_are_gone_make_room(void **state)
+{
+	char id[16];
+
+	(void) state;
+	start(HUB);
+	for (unsigned i = 0; i < REGISTRATIONS_MAX; i++) {
+		(void) snprintf(id, sizeof(id), "i%u", i);
+		assert_ok(put(id, BODY, NULL));
+		await_decision();
+		assert_ok(take_out(id));
+		await_decision();
+		await_removed(id);
+	}
+	assert_int_equal(registrations_count(bench.registrations), REGISTRATIONS_MAX);
+	assert_ok(put("one-more", BODY, NULL));
+	await_decision();
+	assert_ok(bench.decided);
+	assert_true(registrations_find(bench.registrations, "catalog", "one-more") >= 0);
+	assert_int_equal(registrations_count(bench.registrations), REGISTRATIONS_MAX);
 }
 
 #define bench_test(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -1201,6 +1243,7 @@ int main(void)
 		bench_test(a_plug_in_that_cannot_register_is_refused_by_name),
 		bench_test(the_first_of_the_services_sources_that_can_is_the_default),
 		bench_test(registrations_have_a_maximum),
+		bench_test(those_that_are_gone_make_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
