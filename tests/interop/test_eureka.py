@@ -7,6 +7,7 @@ import time
 
 import pytest
 from eureka_servers import EurekaServer, eureka_classes
+from java_servers import start_all
 from usher import wait_until
 
 BUILDS = [eureka_classes]
@@ -20,10 +21,8 @@ def peers(tmp_path_factory):
     other = EurekaServer(tmp_path_factory.mktemp("other"), hostname="localhost")
     one.peer, other.peer = other, one
     try:
-        for server in (one, other):
-            server.start(wait=False)
-        for server in (one, other):
-            server.wait_ready(180)
+        start_all(one, other)
+        one.put("GHOSTS", "ghost", 8099, lease=1)  # will have been away for minutes when it is looked for, in the end
         yield one, other
     finally:
         for server in (one, other):
@@ -102,7 +101,7 @@ def test_the_time_from_a_write_to_the_watchers_line(usherd, peers, apps, report)
     times = []
     with daemon.watch() as stream:
         stream.next()
-        for i in range(40):
+        for i in range(30):
             before = time.monotonic()
             one.put(apps, "a", 8001, round=f"r{i}")
             stream.until(lambda line: f'"r{i}"' in json.dumps(line))
@@ -119,7 +118,7 @@ def test_what_usherd_registers_survives_that_all_is_lost(usherd, report, tmp_pat
     with EurekaServer(tmp_path / "alone") as server:
         for i, name in enumerate("abc"):
             server.put("SHOP", name, 8001 + i)
-        daemon = start(usherd, "shop", server, lease="3s")
+        daemon = start(usherd, "shop", server, service={"removal_guard": {"hold": "3s"}}, lease="3s")
         daemon.wait_listed(["a", "b", "c"])
         answer = daemon.call("PUT", "/v1/registrations/catalog/web-1", {
             "port": open_port, "address": "127.0.0.1", "weight": 5, "sources": [{"source": "eureka", "name": "shop"}]}, admin=True)
@@ -174,3 +173,48 @@ def test_a_server_that_ends_and_comes_back_loses_nothing(usherd, peers, apps, re
         daemon.wait_listed(["a", "b", "c", "d"])
         other.start()
         wait_live(daemon)
+
+
+def test_a_thousand_services_of_a_hundred_endpoints(usherd, report, tmp_path):
+    with EurekaServer(tmp_path / "large", memory="2g") as server:
+        for first in range(0, 1000, 10):
+            server.put_many([server.instance(f"S{s}", f"s{s}-{i}", 10000 + s % 100 * 100 + i, lease=3600)
+                             for s in range(first, first + 10) for i in range(100)])
+        daemon = usherd({
+            "sources": [{"name": "eureka", "plugin": "eureka",
+                         "options": {"servers": [server.url], "interval": "1s", "cache": "500ms"}}],
+            "services": {f"s{s}": {"startup_timeout": "30s", "freshness": {"max_age": "5m"}} for s in range(1000)},
+        })
+        before = time.monotonic()
+        daemon.start()
+        for s in range(1000):
+            daemon.wait_listed([f"s{s}-{i}" for i in range(100)], f"s{s}", 300)
+        report.fact("1,000 services of 100 endpoints listed after", f"{time.monotonic() - before:.0f} s")
+        times = []
+        with report.nothing_lost(daemon, [f"s7-{i}" for i in range(100)], "read whole again and again", "s7"):
+            with daemon.watch("s7") as stream:
+                stream.next()
+                for i in range(3):
+                    before = time.monotonic()
+                    server.put("S7", "s7-0", 10700, round=f"r{i}")
+                    stream.until(lambda line: f'"r{i}"' in json.dumps(line))
+                    times.append(time.monotonic() - before)
+            server.take("S8", "s8-0")
+            daemon.wait_listed([f"s8-{i}" for i in range(1, 100)], "s8", 300)
+        report.fact("then a change of one seen after", f"{sorted(times)[1]:.1f} s")
+
+
+def test_a_server_that_preserves_itself_is_seen_through(usherd, peers, report):
+    """It misses signs of life, and so takes nobody out any more: not the ghost either, whose lease was of a second."""
+    one, _ = peers
+    daemon = start(usherd, "ghosts", one, resync="10s")
+    wait_until("the ghost is listed", lambda: "ghost" in daemon.listed())
+    with report.nothing_lost(daemon, ["ghost"], "preserving itself"):
+        def is_told():
+            one.put("GHOSTS", "alive", 8098)
+            return daemon.listed()["ghost"]["metadata"].get("eureka.lease") == "overdue"
+
+        wait_until("its lease is said to be over", is_told, 300, every=2)
+        assert "INSTANCES ARE NOT BEING EXPIRED" in one.page()
+    assert "eureka.lease" not in daemon.listed()["alive"]["metadata"]
+    assert "it preserves itself" in daemon.log_text()

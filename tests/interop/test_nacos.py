@@ -2,13 +2,11 @@
 
 # Needs from Debian: default-jdk-headless maven
 
-import http.client
 import json
 import socket
 import threading
 import time
 import urllib.error
-import urllib.parse
 
 import pytest
 from nacos_server import LASTING, NacosServer, nacos_classes
@@ -173,41 +171,6 @@ def test_users_and_permissions(usherd, tmp_path, open_ports):
         assert "r-password" not in daemon.log_text()
 
 
-def fill(nacos, services, endpoints):
-    """Over one connection."""
-    connection = http.client.HTTPConnection("127.0.0.1", nacos.port, timeout=60)
-    for service in services:
-        for i in range(endpoints):
-            fields = {"serviceName": service, "ip": f"10.0.{i // 250}.{i % 250 + 1}", "port": 8080, "metadata": json.dumps(LASTING)}
-            connection.request("POST", "/nacos/v3/client/ns/instance", urllib.parse.urlencode(fields),
-                               {"Content-Type": "application/x-www-form-urlencoded"})
-            assert json.loads(connection.getresponse().read())["code"] == 0
-    connection.close()
-
-
-def test_many_services_and_endpoints(usherd, nacos, report):
-    names, endpoints = [f"many-{i}" for i in range(200)], 50
-    threads = [threading.Thread(target=fill, args=(nacos, names[i::4], endpoints)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    daemon = usherd({
-        "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url]}}],
-        "services": {name: {} for name in names},
-    })
-    before = time.monotonic()
-    daemon.start()
-
-    def is_whole(name):
-        answer = daemon.call("GET", f"/v1/services/{name}/endpoints")
-        return answer.status == 200 and len(answer.json["endpoints"]) == endpoints
-
-    for name in names:
-        wait_until(f"{name} is whole", lambda: is_whole(name), 120)
-    report.fact(f"{len(names)} services of {endpoints} endpoints listed after", f"{time.monotonic() - before:.1f} s")
-
-
 def test_the_time_from_a_write_to_the_watchers_line(usherd, nacos, service, open_port, report):
     nacos.put(service, open_port, ephemeral="true", metadata=LASTING)
     daemon = start(usherd, nacos, service, {"poll": "10s"})  # as the server says: it is told of changes
@@ -265,3 +228,24 @@ def test_a_server_that_is_started_again_loses_nothing(usherd, nacos, service, op
             assert daemon.picked() == set(ids)
         found = wait_until("what usherd has registered is there again", lambda: nacos.look("own", open_port))
         assert found["metadata"]["version"] == "1"
+
+
+def test_a_thousand_services_of_a_hundred_endpoints(usherd, nacos, report):
+    names, endpoints = [f"many-{i}" for i in range(1000)], 100
+    with nacos.provided(len(names), endpoints):
+        daemon = usherd({
+            "sources": [{"name": "nacos", "plugin": "nacos", "options": {"servers": [nacos.url]}}],
+            "services": {name: {"startup_timeout": "30s", "freshness": {"max_age": "5m"}} for name in names},
+        })
+        before = time.monotonic()
+        daemon.start()
+        ids = [f"10.0.0.{i + 1}:8080" for i in range(endpoints)]
+        for name in names:
+            daemon.wait_listed(ids, name, 300)
+        report.fact("1,000 services of 100 endpoints listed after", f"{time.monotonic() - before:.0f} s")
+        with report.nothing_lost(daemon, ids, "with 100,000 endpoints", "many-7"), daemon.watch("many-7") as stream:
+            stream.next()
+            before = time.monotonic()
+            nacos.put("many-7", 8001, ephemeral="true", metadata=LASTING)
+            stream.until(lambda line: key(8001) in json.dumps(line))
+            report.fact("then one more seen after", f"{time.monotonic() - before:.1f} s")
