@@ -14,8 +14,9 @@
 /* For the whole list, and without a byte. */
 #define ANSWER_TIMEOUT_USEC (120 * USEC_PER_SEC)
 #define IDLE_TIMEOUT_USEC   (10 * USEC_PER_SEC)
-/* Of the list of all, which may be unpacked faster than it is read: 70 MB for 100,000 instances. */
-#define ANSWER_MAX_BYTES (UINT64_C(512) << 20)
+/* Between two looks: the list of all, 70 MB for 100,000 instances, may be unpacked faster than it
+ * is read. */
+#define UNREAD_MAX_BYTES USHER_HTTP_HELD_MAX
 /* For people and completion. */
 #define NAMES_USEC (30 * USEC_PER_SEC)
 
@@ -56,7 +57,7 @@ static int ask(struct poll *p, uint64_t now)
 		.flags = USHER_HTTP_STREAM,
 		.timeout_usec = ANSWER_TIMEOUT_USEC,
 		.idle_usec = IDLE_TIMEOUT_USEC,
-		.max_bytes = ANSWER_MAX_BYTES };
+		.max_bytes = UNREAD_MAX_BYTES };
 
 	p->asked = !p->server || schedule_all_is_due(&p->schedule, p->answered_usec, now)
 			? ASK_ALL
