@@ -264,6 +264,7 @@ struct bench {
 	atomic_uint count;
 	unsigned until;        /* so many offers and failures */
 	unsigned until_offers; /* where not 0: so many offers, and any number of failures */
+	bool wants_names;      /* and until the names of the services are known */
 };
 
 static bool agent_answer(struct scripted_connection *c)
@@ -298,6 +299,8 @@ static int bench_on_wait(
 	const struct fake_answer *a = &source->answers[0];
 
 	(void) number;
+	if (b->wants_names && !fake_source_knows(source, "web"))
+		return fake_source_wait_http(source, wait);
 	if (b->until_offers ? a->offers >= b->until_offers : a->offers + a->fails >= b->until)
 		return 0;
 	return fake_source_wait_http(source, wait);
@@ -353,6 +356,7 @@ static void test_the_index_of_an_answer_is_waited_behind(void **state)
 	b.says[0] = (struct says){ .index = 9, .body = "[" WEB_1("passing") "]" };
 	b.says[1] = (struct says){ .index = 13,
 		.body = "[" WEB_1("passing") "," WEB_2("passing") "]" };
+	b.wants_names = true; /* they come with an answer of their own */
 	a = run(&b, 2);
 	assert_int_equal(usher_endpoints_count(a->set), 2);
 	assert_int_equal(a->verdict, USHER_FRESH);
