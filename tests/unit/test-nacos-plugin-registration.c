@@ -296,6 +296,67 @@ static void test_it_is_taken_out_with_the_key_it_came_with(void **state)
 	tear_down(&b);
 }
 
+static void add_at(struct bench *b, uint16_t port)
+{
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+
+	e.id = "web-1";
+	e.address = "10.0.0.1";
+	e.port = port;
+	assert_ok(usher_plugin.registration->add(&b->nacos, &shop, &e, NULL));
+}
+
+#define DELETED(port)                                                                               \
+	"DELETE /nacos/v1/ns/instance?namespaceId=public&serviceName=DEFAULT_GROUP%40%40web&ip=10." \
+	"0.0.1&port=" port "&clusterName=DEFAULT&ephemeral=true"
+
+static void test_what_gets_another_port_leaves_nothing_at_the_former(void **state)
+{
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	add_at(&b, 8080);
+	add_at(&b, 8080);
+	assert_string_equal(last(&b), "POST /nacos/v1/ns/instance");
+	add_at(&b, 9090);
+	assert_string_equal(b.lines[atomic_load(&b.count) - 2], "POST /nacos/v1/ns/instance");
+	assert_string_equal(last(&b), DELETED("8080"));
+	add_at(&b, 9090);
+	assert_string_equal(last(&b), "POST /nacos/v1/ns/instance");
+	tear_down(&b);
+}
+
+static void test_what_gets_another_port_meanwhile_leaves_nothing_there_either(void **state)
+{
+#define AT(port, owner)                                                                            \
+	"{\"ip\":\"10.0.0.1\",\"port\":" port ",\"weight\":1,\"enabled\":true,\"ephemeral\":true," \
+	"\"clusterName\":\"DEFAULT\",\"metadata\":{\"usher.id\":\"web-1\"" owner "}}"
+#define BY_US ",\"registered-by\":\"usher\""
+	struct bench b;
+
+	(void) state;
+	set_up(&b);
+	b.listed = AT("8080", BY_US);
+	add_at(&b, 9090);
+	assert_string_equal(b.lines[atomic_load(&b.count) - 2], "POST /nacos/v1/ns/instance");
+	assert_string_equal(last(&b), DELETED("8080"));
+	tear_down(&b);
+	/* A run that ended between the two steps has left both there. */
+	set_up(&b);
+	b.listed = AT("9090", BY_US) "," AT("8080", BY_US);
+	add_at(&b, 9090);
+	assert_string_equal(last(&b), DELETED("8080"));
+	tear_down(&b);
+	/* What is another's stays. */
+	set_up(&b);
+	b.listed = AT("8080", "");
+	add_at(&b, 9090);
+	for (unsigned i = 0; i < atomic_load(&b.count); i++)
+		assert_null(strstr(b.lines[i], "DELETE"));
+	tear_down(&b);
+}
+
 static void test_what_an_earlier_run_has_registered_is_kept_alive_as_it_was(void **state)
 {
 	struct bench b;
@@ -543,6 +604,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_ready_is_disabled),
 		cmocka_unit_test(test_a_persistent_one_is_renewed_by_registering_it_again),
 		cmocka_unit_test(test_it_is_taken_out_with_the_key_it_came_with),
+		cmocka_unit_test(test_what_gets_another_port_leaves_nothing_at_the_former),
+		cmocka_unit_test(test_what_gets_another_port_meanwhile_leaves_nothing_there_either),
 		cmocka_unit_test(test_what_an_earlier_run_has_registered_is_kept_alive_as_it_was),
 		cmocka_unit_test(
 				test_what_is_disabled_is_found_by_its_address_and_enabled_by_the_next_add),

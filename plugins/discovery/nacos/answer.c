@@ -400,6 +400,39 @@ int answer_find(const char *text, size_t size, const char *id, struct answer_ins
 	return usher_error_set(reterr, -ENOENT, "%s is not listed", id);
 }
 
+bool answer_is_same_place(const struct answer_instance *a, const struct answer_instance *b)
+{
+	return a->ip && b->ip && strcmp(a->ip, b->ip) == 0 && a->port == b->port &&
+			strcmp(a->cluster, b->cluster) == 0 && a->ephemeral == b->ephemeral;
+}
+
+int answer_find_former(const char *text, size_t size, const char *id,
+		const struct answer_instance *but, struct answer_instance *ret,
+		struct usher_error *reterr)
+{
+	autojson json_t *answer = NULL;
+	const json_t *list = NULL, *around = NULL;
+	int r = envelope_load(text, size, &answer, reterr);
+
+	if (r == 0)
+		r = find_hosts(answer, &list, &around, reterr);
+	for (size_t k = 0; r == 0 && k < json_array_size(list); k++) {
+		const json_t *item = json_array_get(list, k);
+		struct instance i = { .endpoint = USHER_ENDPOINT_INIT };
+		cleanup(answer_instance_done) struct answer_instance found = { 0 };
+
+		if (read_name(item, &i, NULL) < 0 || strcmp(i.id, id) != 0)
+			continue;
+		r = keep_instance(item, &found, reterr);
+		if (r < 0 || !found.ours || answer_is_same_place(&found, but))
+			continue;
+		*ret = found;
+		found = (struct answer_instance){ 0 };
+		return 0;
+	}
+	return r < 0 ? r : usher_error_set(reterr, -ENOENT, "%s is nowhere else", id);
+}
+
 int answer_parse_instance(const char *text, size_t size, struct answer_instance *ret,
 		struct usher_error *reterr)
 {

@@ -50,6 +50,13 @@ struct answer_instance {
  * written back), ENOMEM. */
 int answer_find(const char *text, size_t size, const char *id, struct answer_instance *ret,
 		struct usher_error *reterr);
+/* The first that usher has registered with this id, but for the one at that place. ENOENT, EBADMSG,
+ * EROFS, ENOMEM. */
+int answer_find_former(const char *text, size_t size, const char *id,
+		const struct answer_instance *but, struct answer_instance *ret,
+		struct usher_error *reterr);
+/* Whether it is one to the registry: where it is, in which cluster, and whether it is ephemeral. */
+bool answer_is_same_place(const struct answer_instance *a, const struct answer_instance *b);
 /* The one that is described alone. EBADMSG, EROFS, ENOMEM. */
 int answer_parse_instance(const char *text, size_t size, struct answer_instance *ret,
 		struct usher_error *reterr);

@@ -239,17 +239,23 @@ static int look_at(struct nacos *n, const char *name, const struct answer_instan
 		     : 0;
 }
 
-static int look_up(struct nacos *n, const char *name, const char *id, struct answer_instance *ret,
+static int ask_for_list(struct nacos *n, const char *name, struct usher_http_event *ret,
 		struct usher_error *reterr)
 {
 	const struct call c = { "GET", "instance/list", "GET", "client/ns/instance/list", name,
 		false, false, write_all_clusters, NULL };
+	int r = call_ask(n, &c, ret, reterr);
+
+	return r < 0 ? r : usher_http_status_error(ret, reterr);
+}
+
+static int look_up(struct nacos *n, const char *name, const char *id, struct answer_instance *ret,
+		struct usher_error *reterr)
+{
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	struct usher_error why = { 0 };
-	int r = call_ask(n, &c, &event, &why);
+	int r = ask_for_list(n, name, &event, &why);
 
-	if (r == 0)
-		r = usher_http_status_error(&event, &why);
 	if (r == 0)
 		r = answer_find(event.data, event.data_size, id, ret, &why);
 	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
@@ -350,14 +356,31 @@ static int registered_new(const struct nacos *n, const struct usher_wanted *serv
 	return 0;
 }
 
+/* What is listed under the id; former: where else an earlier run of usherd has registered it. */
+static int look_up_both(struct nacos *n, const struct registered *new, struct answer_instance *ret,
+		struct answer_instance *former, struct usher_error *reterr)
+{
+	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
+	int r = ask_for_list(n, new->name, &event, reterr), of_former;
+
+	if (r < 0)
+		return r;
+	of_former = answer_find_former(
+			event.data, event.data_size, new->id, &new->instance, former, reterr);
+	if (of_former < 0 && of_former != -ENOENT)
+		return of_former;
+	return answer_find(event.data, event.data_size, new->id, ret, reterr);
+}
+
 /* What others have registered is not described anew: it is only put to the state. Returns 1 when
  * that was it. */
-static int add_to_others(struct nacos *n, const struct registered *new, struct usher_error *reterr)
+static int add_to_others(struct nacos *n, const struct registered *new,
+		struct answer_instance *former, struct usher_error *reterr)
 {
 	cleanup(answer_instance_done) struct answer_instance i = { 0 };
 	struct usher_error why = { 0 };
 	bool enabled = new->ready &&new->state == USHER_ADMIN_READY;
-	int r = look_up(n, new->name, new->id, &i, &why);
+	int r = look_up_both(n, new, &i, former, &why);
 
 	if (r == -ENOENT)
 		r = look_at(n, new->name, &new->instance, &i, &why);
@@ -372,10 +395,24 @@ static int add_to_others(struct nacos *n, const struct registered *new, struct u
 	return r < 0 ? r : 1;
 }
 
+/* To Nacos another address or port is another instance: the one that was there before goes, once
+ * the new one is there. */
+static int delete_former(struct nacos *n, const struct registered *new,
+		const struct answer_instance *former, struct usher_error *reterr)
+{
+	int r;
+
+	if (!former->ip || answer_is_same_place(former, &new->instance))
+		return 0;
+	r = delete_instance(n, new->name, former, reterr);
+	return r == -ENOENT ? 0 : r;
+}
+
 int registration_add(void *instance, const struct usher_wanted *service,
 		const struct usher_endpoint *endpoint, struct usher_error *reterr)
 {
 	struct nacos *n = instance;
+	cleanup(answer_instance_done) struct answer_instance former = { 0 };
 	struct registered *new = NULL, **at;
 	int r = registered_new(n, service, endpoint, &new);
 
@@ -383,7 +420,7 @@ int registration_add(void *instance, const struct usher_wanted *service,
 		return out_of_memory(reterr);
 	at = find(n, new->service, new->id);
 	if (!*at) {
-		r = add_to_others(n, new, reterr);
+		r = add_to_others(n, new, &former, reterr);
 		if (r != 0) {
 			(void) registered_free(new);
 			return r < 0 ? r : 0;
@@ -393,6 +430,8 @@ int registration_add(void *instance, const struct usher_wanted *service,
 	if (*at && !(*at)->is_adopted && new->state == USHER_ADMIN_READY)
 		new->state = (*at)->state;
 	r = put_registered(n, new, reterr);
+	if (r == 0)
+		r = delete_former(n, new, *at ? &(*at)->instance : &former, reterr);
 	if (r < 0) {
 		(void) registered_free(new);
 		return r;
