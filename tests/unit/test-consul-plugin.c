@@ -951,6 +951,57 @@ static void test_an_agent_that_cannot_say_is_no_loss(void **state)
 	tear_down(&b);
 }
 
+static int add_to(struct bench *b, const struct usher_wanted *service, struct usher_error *reterr)
+{
+	struct usher_endpoint e = USHER_ENDPOINT_INIT;
+
+	e.id = "web-1";
+	e.address = "10.0.0.9";
+	e.port = 81;
+	return usher_plugin.registration->add(&b->consul, service, &e, reterr);
+}
+
+static void test_what_another_service_has_under_the_id_is_not_touched(void **state)
+{
+	static const struct usher_wanted other = { .service = "catalog", .name = "catalog" };
+	const char *const described[] = { OWN("\"version\":\"1\"", ""),
+		OWN(OURS, TTL_CHECK("ready")) };
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	for (size_t i = 0; i < sizeof(described) / sizeof(*described); i++) {
+		struct usher_error err = { 0 };
+
+		set_up_calls(&b, &k);
+		k.described = described[i];
+		assert_errno(add_to(&b, &other, &err), EEXIST);
+		assert_non_null(strstr(err.text, "has the id web-1 for the service web"));
+		assert_errno(usher_plugin.registration->renew(&b.consul, &other, "web-1", NULL),
+				EEXIST);
+		assert_ok(usher_plugin.registration->remove(&b.consul, &other, "web-1", NULL));
+		assert_int_equal(atomic_load(&k.count), 0);
+		tear_down(&b);
+	}
+}
+
+static void test_one_id_is_registered_for_one_service(void **state)
+{
+	static const struct usher_wanted other = { .service = "catalog", .name = "catalog" };
+	struct usher_error err = { 0 };
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	assert_ok(add_to(&b, &shop, NULL));
+	assert_int_equal(atomic_load(&k.count), 1);
+	assert_errno(add_to(&b, &other, &err), EEXIST); /* which the agent has forgotten */
+	assert_non_null(strstr(err.text, "another service with the id web-1"));
+	assert_int_equal(atomic_load(&k.count), 1);
+	tear_down(&b);
+}
+
 static void test_what_another_agent_has_cannot_be_taken_out_here(void **state)
 {
 	struct usher_error err = { 0 };
@@ -1009,6 +1060,8 @@ int main(void)
 		cmocka_unit_test(test_what_was_adopted_is_told_to_an_agent_that_forgot_it),
 		cmocka_unit_test(test_what_is_ours_under_another_id_is_not_taken_for_it),
 		cmocka_unit_test(test_an_agent_that_cannot_say_is_no_loss),
+		cmocka_unit_test(test_what_another_service_has_under_the_id_is_not_touched),
+		cmocka_unit_test(test_one_id_is_registered_for_one_service),
 		cmocka_unit_test(test_what_another_agent_has_cannot_be_taken_out_here),
 	};
 

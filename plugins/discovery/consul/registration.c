@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "answer.h"
 #include "consul.h"
@@ -231,6 +232,25 @@ static bool is_ours(const struct answer_own *o)
 	return owner && strcmp(owner, OWNER) == 0;
 }
 
+/* An id is one of the agent's, whichever service it is of: what another service has there is not to
+ * be touched. 0: it is this service's. */
+static int check_service(const struct answer_own *o, const struct usher_wanted *service,
+		const char *id, struct usher_error *reterr)
+{
+	const char *name = json_string_value(json_object_get(o->service, "Service"));
+
+	if (name && strcasecmp(name, service->name ? service->name : service->service) == 0)
+		return 0;
+	return usher_error_set(reterr, -EEXIST,
+			"the agent of this node has the id %s for the service %.200s, at %.100s:%lld; "
+			"give one of them another id",
+			id, name ? name : "?",
+			json_string_value(json_object_get(o->service, "Address"))
+					? json_string_value(json_object_get(o->service, "Address"))
+					: "",
+			(long long) json_integer_value(json_object_get(o->service, "Port")));
+}
+
 /* ---- what is registered ---- */
 
 static json_t *write_check(const struct consul *c, const char *id, bool passing)
@@ -328,17 +348,31 @@ static int registered_new(const struct consul *c, const struct usher_wanted *ser
 	return 0;
 }
 
+/* As what this run has registered for another service; an agent may have forgotten it meanwhile. */
+static bool has_id(const struct consul *c, const char *id)
+{
+	for (const struct registered *r = c->registered; r; r = r->next)
+		if (strcmp(r->id, id) == 0)
+			return true;
+	return false;
+}
+
 /* An instance that somebody else has registered is not described anew, which would take its checks
  * away: it is only put to the state. Returns 1 when that was it. */
-static int add_to_others(struct consul *c, const struct registered *new, struct usher_error *reterr)
+static int add_to_others(struct consul *c, const struct usher_wanted *service,
+		const struct registered *new, struct usher_error *reterr)
 {
 	struct usher_http_event event = USHER_HTTP_EVENT_INIT;
 	cleanup(answer_own_done) struct answer_own own = { 0 };
 	autofree char *local = NULL;
 	int r = look_up(c, new->id, &local, &own, reterr);
 
-	if (r != 0 || is_ours(&own))
-		return r < 0 ? r : 0;
+	if (r == 0)
+		r = check_service(&own, service, new->id, reterr);
+	else if (r > 0)
+		return 0;
+	if (r < 0 || is_ours(&own))
+		return r;
 	r = put_maintenance(c, local, new->state, &event, reterr);
 	return r < 0 ? r : 1;
 }
@@ -353,8 +387,15 @@ int registration_add(void *instance, const struct usher_wanted *service,
 	if (r < 0)
 		return out_of_memory(reterr);
 	at = find(c, new->service, new->id);
+	if (!*at && has_id(c, new->id)) {
+		(void) registered_free(new);
+		return usher_error_set(reterr, -EEXIST,
+				"usher has registered another service with the id %s at this agent; "
+				"give one of them another id",
+				endpoint->id ? endpoint->id : "ADDRESS:PORT");
+	}
 	if (!*at) {
-		r = add_to_others(c, new, reterr);
+		r = add_to_others(c, service, new, reterr);
 		if (r != 0) {
 			(void) registered_free(new);
 			return r < 0 ? r : 0;
@@ -439,6 +480,8 @@ static int find_or_adopt(struct consul *c, const struct usher_wanted *service, c
 	if (*ret)
 		return 0;
 	r = look_up(c, id, &local, &own, reterr);
+	if (r == 0 && (r = check_service(&own, service, id, reterr)) < 0)
+		return r;
 	if (r == 0 && !is_ours(&own))
 		return 1;
 	if (r == 1 || (r == 0 && strcmp(local, id) != 0)) /* that is another of ours */
@@ -556,8 +599,10 @@ static int remove_from_others(struct consul *c, const struct usher_wanted *servi
 	autofree char *local = NULL;
 	int r = look_up(c, id, &local, &own, reterr);
 
-	if (r != 0)
-		return r < 0 ? r : check_gone(c, service, id, reterr);
+	if (r < 0)
+		return r;
+	if (r == 1 || check_service(&own, service, id, NULL) < 0)
+		return check_gone(c, service, id, reterr);
 	if (is_ours(&own))
 		return deregister(c, local, reterr);
 	return put_maintenance(c, local, USHER_ADMIN_DRAINING, &event, reterr);
