@@ -985,6 +985,27 @@ static void test_what_another_service_has_under_the_id_is_not_touched(void **sta
 	}
 }
 
+static void test_a_maintenance_that_an_operator_began_is_not_ended_by_an_add(void **state)
+{
+#define IN_MAINTENANCE(why)                                                                    \
+	OWN("\"version\":\"1\"",                                                               \
+			"{\"CheckID\":\"_service_maintenance:web-1\",\"Status\":\"critical\"," \
+			"\"Notes\":\"" why "\"}")
+	struct calls k;
+	struct bench b;
+
+	(void) state;
+	set_up_calls(&b, &k);
+	k.described = IN_MAINTENANCE("a disk is changed");
+	assert_ok(add_to(&b, &shop, NULL));
+	assert_int_equal(atomic_load(&k.count), 0);
+	k.described = IN_MAINTENANCE("usher: draining");
+	assert_ok(add_to(&b, &shop, NULL));
+	assert_int_equal(atomic_load(&k.count), 1);
+	assert_non_null(strstr(k.lines[0], "enable=false"));
+	tear_down(&b);
+}
+
 static void test_one_id_is_registered_for_one_service(void **state)
 {
 	static const struct usher_wanted other = { .service = "catalog", .name = "catalog" };
@@ -1061,6 +1082,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_ours_under_another_id_is_not_taken_for_it),
 		cmocka_unit_test(test_an_agent_that_cannot_say_is_no_loss),
 		cmocka_unit_test(test_what_another_service_has_under_the_id_is_not_touched),
+		cmocka_unit_test(test_a_maintenance_that_an_operator_began_is_not_ended_by_an_add),
 		cmocka_unit_test(test_one_id_is_registered_for_one_service),
 		cmocka_unit_test(test_what_another_agent_has_cannot_be_taken_out_here),
 	};

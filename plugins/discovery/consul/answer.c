@@ -475,6 +475,13 @@ int answer_parse_node(const char *text, size_t size, char **ret, struct usher_er
 	return 0;
 }
 
+static void read_own_maintenance(struct answer_own *o, const char *notes)
+{
+	o->state = maintenance_state(notes);
+	o->is_theirs = !notes ||
+			strncmp(notes, ANSWER_REASON_PREFIX, strlen(ANSWER_REASON_PREFIX)) != 0;
+}
+
 /* Which check says what of it: that of usher's, and the one that is a maintenance. */
 static void read_own_checks(struct answer_own *o, const json_t *checks, const char *check_id)
 {
@@ -485,7 +492,7 @@ static void read_own_checks(struct answer_own *o, const json_t *checks, const ch
 		if (id && strcmp(id, check_id) == 0)
 			o->notes = notes;
 		else if (id && strncmp(id, SERVICE_MAINTENANCE, strlen(SERVICE_MAINTENANCE)) == 0)
-			o->state = maintenance_state(notes);
+			read_own_maintenance(o, notes);
 	}
 }
 

@@ -13,6 +13,8 @@
 
 /* The reason of a maintenance that a drain of usher's has begun. */
 #define ANSWER_DRAIN_REASON "usher: draining"
+/* With which every reason of usher's begins. */
+#define ANSWER_REASON_PREFIX "usher: "
 
 /* Of the metadata that are not the registry's own. */
 #define ANSWER_LABEL_PREFIX "consul."
@@ -51,7 +53,8 @@ struct answer_own {
 	json_t *service;
 	const char *notes; /* of the check that was asked for; NULL: it has none */
 	enum usher_admin_state state;
-	json_t *root; /* that all of this is in */
+	bool is_theirs; /* who began a maintenance is not usher */
+	json_t *root;   /* that all of this is in */
 };
 
 /* EBADMSG, ENOMEM. */

@@ -358,7 +358,8 @@ static bool has_id(const struct consul *c, const char *id)
 }
 
 /* An instance that somebody else has registered is not described anew, which would take its checks
- * away: it is only put to the state. Returns 1 when that was it. */
+ * away: it is only put to the state. A maintenance that an operator has begun, an operator ends.
+ * Returns 1 when that was it. */
 static int add_to_others(struct consul *c, const struct usher_wanted *service,
 		const struct registered *new, struct usher_error *reterr)
 {
@@ -373,6 +374,8 @@ static int add_to_others(struct consul *c, const struct usher_wanted *service,
 		return 0;
 	if (r < 0 || is_ours(&own))
 		return r;
+	if (new->state == USHER_ADMIN_READY && own.is_theirs)
+		return 1;
 	r = put_maintenance(c, local, new->state, &event, reterr);
 	return r < 0 ? r : 1;
 }
