@@ -41,6 +41,9 @@ static int escaped_unit(const char *text, size_t size)
 	return unit;
 }
 
+/* JSON_READ_MARK, as an escape. */
+static const char mark[] = { '\\', 'u', '0', '0', '7', 'f' };
+
 /* One escape; returns its size. */
 static size_t mend_escape(char *text, size_t size, bool *mended)
 {
@@ -54,7 +57,7 @@ static size_t mend_escape(char *text, size_t size, bool *mended)
 			return 12;
 	}
 	if (unit == 0 || (unit >= 0xd800 && unit < 0xe000)) {
-		memcpy(text, "\\u007f", 6);
+		memcpy(text, mark, sizeof(mark));
 		*mended = true;
 	}
 	return 6;
@@ -200,6 +203,7 @@ static bool has_mark(const char *text)
 	return text && strchr(text, JSON_READ_MARK);
 }
 
+/* NOLINTNEXTLINE(misc-no-recursion): as deep as the document, which has a maximum */
 bool json_read_is_marked(json_t *value)
 {
 	for (size_t i = 0; i < json_array_size(value); i++)
