@@ -12,7 +12,7 @@
 #include "instance.h"
 
 #define READER_INSTANCES_MAX 400000
-#define READER_VALUE_MAX     ((size_t) 1 << 20) /* bytes of one instance that is read */
+#define READER_VALUE_MAX     ((size_t) 1 << 20)  /* bytes of one instance that is read */
 #define READER_PASS_MAX      ((size_t) 16 << 20) /* and how many more are passed over */
 #define READER_HASH_MAX      128
 
@@ -51,7 +51,7 @@ struct reader {
 	char *value; /* what is being read: a key, or a value that is no part of what surrounds */
 	size_t size, value_capacity;
 	size_t passed_over; /* bytes of a value that is larger than the maximum */
-	unsigned nested; /* of the value's own objects and lists */
+	unsigned nested;    /* of the value's own objects and lists */
 	bool quoted, escaped, failed;
 	bool is_hash, is_instance; /* what the value is */
 	char key[32];
