@@ -6,9 +6,10 @@
  * whole document for it. So that one instance cannot keep all others from being read, the place is
  * altered, and only where the document is refused as it stands:
  *
- *   U+0000, half a surrogate pair, a byte that is no UTF-8   U+007F, which no text in usher may
- * have a number that neither an integer nor a double holds      null what is nested deeper than
- * JSON_READ_DEPTH_MAX           empty
+ * - U+0000, half a surrogate pair, or a byte that is no UTF-8 becomes U+007F, which no text in
+ *   usher may have;
+ * - a number that neither an integer nor a double holds becomes null;
+ * - what is nested deeper than JSON_READ_DEPTH_MAX becomes empty.
  *
  * So whoever takes a text without looking loses the instance or the label that it is of, and not
  * what stands beside it. Thread: any one. */
