@@ -110,6 +110,7 @@ static int take_servers(struct usher_http *h, struct usher_error *reterr)
 		if (!h->servers[h->server_count])
 			return usher_error_set(reterr, -ENOMEM, "out of memory");
 	}
+	assert(h->server_count > 0); /* they have been checked */
 	random_init(&random);
 	h->server = random_next(&random) % h->server_count;
 	return 0;

@@ -508,6 +508,7 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 
 	if (r != 0)
 		return r < 0 ? r : 0;
+	assert(known || adopted);
 	r = give_sign_of_life(e, known ? known : adopted, &why);
 	if (r == -ENOENT && known) {
 		usher_log(USHER_LOG_WARNING,

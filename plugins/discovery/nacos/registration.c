@@ -7,6 +7,7 @@
  * describe: only its state is changed, for which Nacos has another call. The two do not mix, for
  * what that call has set outlives a registration. */
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -522,6 +523,7 @@ int registration_renew(void *instance, const struct usher_wanted *service, const
 		r = find_to_adopt(n, service, id, &adopted, reterr);
 		if (r != 0)
 			return r < 0 ? r : 0;
+		assert(adopted);
 		return renew_adopted(n, adopted, reterr);
 	}
 	if (!known->instance.ephemeral)
