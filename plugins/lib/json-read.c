@@ -1,5 +1,6 @@
 #include "json-read.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -182,6 +183,7 @@ int json_read(const char *text, size_t size, size_t flags, json_t **ret, struct 
 	mended = malloc(size + 1);
 	if (!mended)
 		return out_of_memory(reterr);
+	assert(text || size == 0);
 	if (size > 0)
 		memcpy(mended, text, size);
 	mended[size] = '\0';
