@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "render-health.h"
+#include "utf8.h"
 
 void render_bool(struct text *text, bool value)
 {
@@ -268,6 +269,17 @@ void render_drain(struct text *text, const struct drain_record *record)
 		text->failed = true;
 }
 
+/* The bytes of the character, or 0: it is none, or a control character. */
+static size_t clean_length(const char *string)
+{
+	size_t size = utf8_length(string);
+	unsigned char first = (unsigned char) string[0], second = (unsigned char) string[1];
+
+	if (first < 0x20 || first == 0x7f || (first == 0xc2 && second < 0xa0))
+		return 0;
+	return size;
+}
+
 void render_unclean(struct text *text, const char *string)
 {
 	char piece[256];
@@ -277,18 +289,23 @@ void render_unclean(struct text *text, const char *string)
 		text_add(text, "null", 4);
 		return;
 	}
-	/* Rare texts only, so every character outside ASCII may go. */
 	text_add(text, "\"", 1);
-	for (; *string; string++) {
-		unsigned char c = (unsigned char) *string;
+	while (*string) {
+		size_t size = clean_length(string);
 
-		if (length + 2 > sizeof(piece)) {
+		/* With room for the longest character, and for what escapes it. */
+		if (length + 5 > sizeof(piece)) {
 			text_add(text, piece, length);
 			length = 0;
 		}
-		if (c == '"' || c == '\\')
+		if (*string == '"' || *string == '\\')
 			piece[length++] = '\\';
-		piece[length++] = c < 0x20 || c >= 0x7f ? '?' : (char) c;
+		if (size == 0)
+			piece[length++] = '?';
+		else
+			memcpy(&piece[length], string, size);
+		length += size;
+		string += size ? size : 1;
 	}
 	text_add(text, piece, length);
 	text_add(text, "\"", 1);

@@ -3,6 +3,7 @@ files."""
 
 import contextlib
 import http.server
+import json
 import os
 import shutil
 import subprocess
@@ -774,6 +775,14 @@ def test_usherctl_registers_and_takes_out(start, registry):
     assert (done.returncode, done.stdout) == (0, "catalog/a is removed\n")
     assert registry.entry() is None
     assert daemon.ctl("deregister", "catalog/b").returncode == 5
+
+
+def test_an_id_may_be_of_any_script(start, registry):
+    daemon = start()
+    assert daemon.ctl("register", "catalog/zürich-東", f"address={HERE}", "port=80", "health=none", "--wait").returncode == 0
+    listed = json.loads(daemon.ctl("get", "registrations", "catalog/zürich-東", "-o", "json").stdout)
+    assert [one["id"] for one in listed["registrations"]] == ["zürich-東"]
+    assert daemon.ctl("deregister", "catalog/zürich-東", "--wait").returncode == 0
 
 
 def test_waiting_for_a_registration_gives_up_and_usherd_goes_on(start, registry):
