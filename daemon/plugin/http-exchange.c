@@ -310,13 +310,6 @@ static void set_callbacks(struct exchange *x)
 	(void) curl_easy_setopt(x->easy, CURLOPT_PREREQDATA, x);
 }
 
-DEFINE_CLEANUP(CURLU, curl_url_cleanup);
-
-static inline void curl_freep(char **text)
-{
-	curl_free(*text);
-}
-
 /* Where the certificate bears another name than the URL, the URL gets that name, and the connection
  * is led to the server's own address. */
 static int lead_to_address(struct exchange *x, CURLU *url, const char *name)

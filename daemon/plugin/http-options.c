@@ -10,13 +10,6 @@
 #define MASK      "***"
 #define SHOWN_MAX 200 /* bytes of a URL in a message */
 
-DEFINE_CLEANUP(CURLU, curl_url_cleanup);
-
-static inline void curl_freep(char **text)
-{
-	curl_free(*text);
-}
-
 static bool is_control(char c)
 {
 	return (unsigned char) c < ' ' || c == 127;

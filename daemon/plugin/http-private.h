@@ -7,10 +7,18 @@
 #include <curl/curl.h>
 
 #include "http-credentials.h"
+#include "ownership.h"
 
 #define SOURCE_HTTP_MAX 16 /* registries of one plug-in at once */
 /* What an answer says in its headers; more than this is nobody's registry. */
 #define HTTP_HEADER_BYTES_MAX 65536
+
+DEFINE_CLEANUP(CURLU, curl_url_cleanup);
+
+static inline void curl_freep(char **text)
+{
+	curl_free(*text);
+}
 
 struct http_buffer {
 	char *data; /* ended by a zero byte where there is any */
