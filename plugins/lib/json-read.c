@@ -200,6 +200,18 @@ int json_read(const char *text, size_t size, size_t flags, json_t **ret, struct 
 			reterr, -EBADMSG, "line %d, column %d: %s", why.line, why.column, why.text);
 }
 
+int json_read_answer(const char *text, size_t size, const char *server, json_t **ret,
+		struct usher_error *reterr)
+{
+	struct usher_error why = { 0 };
+	int r = json_read(text, size, JSON_REJECT_DUPLICATES, ret, &why);
+
+	if (r == -EBADMSG)
+		return usher_error_set(reterr, r, "the answer is no JSON: %s; is this %s?",
+				why.text, server);
+	return r < 0 ? usher_error_set(reterr, r, "%s", usher_error_text(&why, r)) : 0;
+}
+
 static bool has_mark(const char *text)
 {
 	return text && strchr(text, JSON_READ_MARK);

@@ -26,6 +26,10 @@
  * ENOMEM. */
 int json_read(const char *text, size_t size, size_t flags, json_t **ret,
 		struct usher_error *reterr);
+/* The same for a whole answer, in which no key may stand twice; 0 also where it was altered.
+ * EBADMSG asks whether it is of that server: "an agent of Consul". */
+int json_read_answer(const char *text, size_t size, const char *server, json_t **ret,
+		struct usher_error *reterr);
 /* Whether a text or a key of the value, or of what is in it, was altered; one that has such a
  * character of itself counts, too. */
 bool json_read_is_marked(json_t *value);

@@ -35,13 +35,7 @@ static int out_of_memory(struct usher_error *reterr)
 
 static int load(const char *text, size_t size, json_t **ret, struct usher_error *reterr)
 {
-	struct usher_error why = { 0 };
-	int r = json_read(text, size, JSON_REJECT_DUPLICATES, ret, &why);
-
-	if (r == -EBADMSG)
-		return usher_error_set(reterr, r,
-				"the answer is no JSON: %s; is this an agent of Consul?", why.text);
-	return r < 0 ? out_of_memory(reterr) : 0;
+	return json_read_answer(text, size, "an agent of Consul", ret, reterr);
 }
 
 static const char *text_at(const json_t *object, const char *key)

@@ -12,13 +12,7 @@ int envelope_no_memory(struct usher_error *reterr)
 
 int envelope_load(const char *text, size_t size, json_t **ret, struct usher_error *reterr)
 {
-	struct usher_error why = { 0 };
-	int r = json_read(text, size, JSON_REJECT_DUPLICATES, ret, &why);
-
-	if (r == -EBADMSG)
-		return usher_error_set(reterr, r,
-				"the answer is no JSON: %s; is this a server of Nacos?", why.text);
-	return r < 0 ? envelope_no_memory(reterr) : 0;
+	return json_read_answer(text, size, "a server of Nacos", ret, reterr);
 }
 
 const char *json_text_at(const json_t *object, const char *key)
